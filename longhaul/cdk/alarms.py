@@ -26,9 +26,8 @@ from constructs import Construct
 
 from longhaul.cdk.metrics import PERIOD, of_job, of_stage, of_sweeper
 from longhaul.cdk.queues import RETENTION, StageQueues
-from longhaul.config.metric_alarm import watched
 from longhaul.config.settings import Settings
-from longhaul.config.stages import StageDeployment, pascal
+from longhaul.config.stages import StageDeployment, pascal, watched
 from longhaul.core.metrics import NoticeMetric, StageMetric, SweeperMetric
 
 # Half an hour: three periods that a value may be late, one for the value itself, two to spare.

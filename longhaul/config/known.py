@@ -11,10 +11,9 @@ from typing import Final
 from pydantic import Field
 
 from longhaul.config.errors import SettingsError
-from longhaul.config.policies import TO_COME
 from longhaul.config.rights import absolute, input_prefixes
 from longhaul.config.settings import Settings
-from longhaul.config.stages import StageDeployment, queue_prefix
+from longhaul.config.stages import TO_COME, StageDeployment, queue_prefix
 from longhaul.config.starts import DATA_BUCKET, EXAMPLES
 from longhaul.core.settings import (
     AdvancedStageSettings,

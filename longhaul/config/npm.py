@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from longhaul.config.cache import cached
-from longhaul.config.sources import sources
+from longhaul.config.sources import cached, sources
 
 _LIMIT_S: Final = 300
 

@@ -16,9 +16,8 @@ from typing import Any, Final, get_args
 from longhaul.config.cdk_context import meant
 from longhaul.config.errors import Case, Location, Problem
 from longhaul.config.known import BUCKET, known
-from longhaul.config.metric_alarm import watched
 from longhaul.config.settings import Settings
-from longhaul.config.stages import StageDeployment, pascal, queue_prefix
+from longhaul.config.stages import StageDeployment, pascal, queue_prefix, watched
 from longhaul.core.beat import MAX_VISIBILITY_S, visibility_s
 from longhaul.core.errors import InvalidRequestError
 from longhaul.core.places import place_of

@@ -11,9 +11,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from longhaul.config.policies import TO_COME, PolicyName
 from longhaul.config.sizes import Sizes
-from longhaul.config.stages import StageDeployment
+from longhaul.config.stages import TO_COME, PolicyName, StageDeployment
 from longhaul.core.settings import (
     DATABASE_NAME,
     TABLE_NAME,

@@ -12,13 +12,13 @@ Folders of earlier builds stay until somebody deletes them.
 import hashlib
 import os
 import shutil
+import tempfile
 import tomllib
+from collections.abc import Callable
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Final
-
-from longhaul.config.cache import cached
 
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
 DISTRIBUTION: Final = "longhaul-jobs"
@@ -42,6 +42,28 @@ def sources() -> Path:
     # Another name for each build and each environment: the record has the hashes of all files.
     name = hashlib.sha256(record.encode()).hexdigest()[:12]
     return cached(_user_folder() / "sources", name, _lay_out)
+
+
+def cached(folder: Path, name: str, make: Callable[[Path], None]) -> Path:
+    """What takes long to make, and is kept: what `make` writes at the path that it gets.
+
+    The path is the only one in a scratch folder of its own, and what is there is made once, also
+    when several processes want it at once.
+    """
+    target = folder / name
+    if target.exists():
+        return target
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix="building-") as scratch:
+        built = Path(scratch) / name
+        make(built)
+        try:
+            built.rename(target)
+        except OSError:
+            # Renaming onto a non-empty folder fails: another process made the same before.
+            if not target.exists():
+                raise
+    return target
 
 
 def work_dir() -> Path:

@@ -365,15 +365,9 @@ def new_run(
         tree=old.tree if old else None,  # its ends are counted on
         dead_runs=_dead_runs(old) if old else (),
     )
-    return _resuming(row, old) if old and _goes_on(old, request, now) else row
-
-
-def _goes_on(old: Lease, request: JobRequest, now: datetime) -> bool:
-    return not request.afresh and goes_on(old, request.fingerprint(), now)
-
-
-def _resuming(row: Lease, old: Lease) -> Lease:
-    """The row with what the job has stored before, from which its attempt begins."""
+    if old is None or request.afresh or not goes_on(old, row.fingerprint, now):
+        return row
+    # The attempt begins from what the job has stored before.
     return replace(
         row,
         saved_ref=old.saved_ref,

@@ -17,7 +17,7 @@ LonghaulError
 │   ├── UploadsGoneError           uploads are neither pending nor completed: look again much later
 │   ├── ContendedError             others changed the same thing each time
 │   └── NotDeletedError            files of the output before are still there
-├── NotNotifiedError               the target of a notice is left alone for now
+├── NotNotifiedError               the target of a notice was not asked, or takes none for now
 ├── NoticeRefusedError             nor will it take the notice, until people change something
 └── VoidCommitError                a committed output can never show: the job has to run again
 """
@@ -133,7 +133,7 @@ class NotDeletedError(UnfinishedError):
 
 
 class NotNotifiedError(LonghaulError):
-    """The target of a notice was not asked; the text says why."""
+    """The target of a notice was not asked, or takes none for now; the text says why."""
 
 
 class NoticeRefusedError(LonghaulError):

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from itertools import islice
-from typing import TypeVar
 
 from aws_lambda_powertools import Logger
 
@@ -26,8 +25,6 @@ from longhaul.core.seams import Descent
 from longhaul.core.settings import Stage
 
 logger = Logger(child=True)
-
-T = TypeVar("T")
 
 _LOOKED_AT = 100
 """Released jobs of a stage that are looked at: one read of the index, one of the rows."""
@@ -257,7 +254,8 @@ class Claimer:
 
     def put_back(self, batch: Batch) -> None:
         """Hide the messages without a slot until they are to be looked at again."""
-        without_slot = _take_first(batch.waiting, len(batch.waiting))
+        without_slot = batch.waiting[:]
+        del batch.waiting[: len(without_slot)]  # other threads may append meanwhile
         if not without_slot:
             return
         waiting = [message for message, _ in without_slot]
@@ -297,10 +295,3 @@ class Claimer:
 
 def _is_retry(row: Lease | None) -> bool:
     return row is not None and row.state is State.RELEASED and not row.is_planned
-
-
-def _take_first(waiting: list[T], count: int) -> list[T]:
-    """The first of the list, taken out of it. Other threads may append meanwhile."""
-    first = waiting[:count]
-    del waiting[: len(first)]
-    return first

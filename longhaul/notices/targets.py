@@ -9,7 +9,7 @@ from typing import Any, Final
 from botocore.exceptions import ClientError, ParamValidationError
 
 from longhaul.core.aws_errors import code_of, is_refused
-from longhaul.core.errors import LonghaulError, NoticeRefusedError
+from longhaul.core.errors import NoticeRefusedError, NotNotifiedError
 from longhaul.notices.notice import Notice
 
 SOURCE: Final = "longhaul"
@@ -37,10 +37,6 @@ _REFUSED = (
     "NotAuthorizedForSourceException",
 )
 """Ends of the codes that stay until people change something: permissions, keys, the target."""
-
-
-class NotTakenError(LonghaulError):
-    """EventBridge did not take the event for now; the text has its code."""
 
 
 class AwsNotices:
@@ -83,7 +79,7 @@ def _put(client: Any, bus: str, notice: Notice) -> None:  # noqa: ANN401 - any c
     if answer["FailedEntryCount"]:
         (entry,) = answer["Entries"]
         code = entry.get("ErrorCode", "")
-        kind = NoticeRefusedError if code.endswith(_REFUSED) else NotTakenError
+        kind = NoticeRefusedError if code.endswith(_REFUSED) else NotNotifiedError
         raise kind(f"{code}: {entry.get('ErrorMessage', '')}")
 
 

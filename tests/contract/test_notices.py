@@ -8,10 +8,10 @@ import pytest
 from botocore.exceptions import ClientError
 from botocore.stub import Stubber
 
-from longhaul.core.errors import NoticeRefusedError
+from longhaul.core.errors import NoticeRefusedError, NotNotifiedError
 from longhaul.core.lease import State
 from longhaul.notices.notice import Notice, ended
-from longhaul.notices.targets import AwsNotices, NotTakenError, queue_url_of
+from longhaul.notices.targets import AwsNotices, queue_url_of
 from tests.builders import running
 from tests.contract.conftest import Aws
 from tests.contract.moto_account import REGION, client, moto_account
@@ -210,5 +210,5 @@ def test_a_bus_that_will_never_take_the_event_refuses(code: str) -> None:
 
 
 def test_a_bus_that_does_not_take_the_event_for_now_gets_it_again() -> None:
-    with pytest.raises(NotTakenError, match=r"^ThrottlingException: the text$"):
+    with pytest.raises(NotNotifiedError, match=r"^ThrottlingException: the text$"):
         entry("ThrottlingException").send(target_of("events"), NOTICE)

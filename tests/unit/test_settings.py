@@ -9,9 +9,8 @@ from pydantic import JsonValue
 
 from longhaul.config.cdk_context import read
 from longhaul.config.errors import SettingsError
-from longhaul.config.metric_alarm import Watched, watched
 from longhaul.config.sizes import Sizes
-from longhaul.config.stages import StageDeployment
+from longhaul.config.stages import StageDeployment, Watched, watched
 from longhaul.core.metrics import EmfMetrics
 from longhaul.core.secret_refs import SecretRef
 from longhaul.core.settings import VARIABLE, RuntimeSettings, runtime_settings
