@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 from simulation.worlds.endings import EMR_FAULTS, LAMBDA_FAULTS, PLATFORM_FAULTS
-from simulation.worlds.plan import EMR, Act, Ending, Fault, Job, Plan
+from simulation.worlds.occasions import Occasion
+from simulation.worlds.plan import EMR, Act, Ending, Fault, Job, Plan, world_of
 from simulation.worlds.swarm import Swarm
 
 _ON_EMR = 0.75
 _LOSES_EXECUTORS = 0.5
-_CANCELLED = 0.08
 
 
 def with_emr(rng: random.Random, plan: Plan) -> Plan:
@@ -22,18 +22,7 @@ def with_emr(rng: random.Random, plan: Plan) -> Plan:
     """
     swarm = Swarm.of(plan)
     jobs = tuple(_on_emr(rng, job, swarm) if rng.random() < _ON_EMR else job for job in plan.jobs)
-    begun_s = {act.job: act.at_s for act in reversed(plan.acts) if act.kind == "submit"}
-    cancels = [
-        Act(_within(rng, begun_s[job.name], job.work_s + 240), "cancel_job_run", job.name)
-        for job in jobs
-        if job.engine and job.name in begun_s and rng.random() < _CANCELLED
-    ]
-    acts = tuple(sorted((*plan.acts, *cancels), key=lambda act: act.at_s))
-    return replace(plan, jobs=jobs, acts=acts)
-
-
-def _within(rng: random.Random, begun_s: float, life_s: float) -> float:
-    return round(begun_s + 1.3 * life_s * rng.random(), 1)
+    return replace(plan, jobs=jobs)
 
 
 def _on_emr(rng: random.Random, job: Job, swarm: Swarm) -> Job:
@@ -52,13 +41,23 @@ def _on_emr(rng: random.Random, job: Job, swarm: Swarm) -> Job:
     return replace(job, engine=EMR, endings=endings)
 
 
+def _is_on_emr(_plan: Plan, job: Job) -> bool:
+    return job.engine == EMR
+
+
+CANCELS_OF_JOB_RUNS = (
+    Occasion(
+        "cancel_job_run", 0.08, ("submit",), "roots", (0.0, 156.0), (0.0, 1.3), fits=_is_on_emr
+    ),
+)
+
 _SUBMIT = Act(1.0, "submit", "j0")
 
 
 def _plan(*endings: str, acts: tuple[Act, ...] = (), work_s: float = 9.0, **changes: Any) -> Plan:
     ends = tuple(Ending(kind, 2.0) for kind in endings)
     job = Job("j0", work_s=work_s, files=2, engine=EMR, stall_timeout_s=120, endings=ends)
-    return replace(Plan(jobs=(job,), acts=(_SUBMIT, *acts), faults=()), **changes)
+    return world_of(job, *acts, **changes)
 
 
 def _cancelling(kind: str) -> tuple[Fault, ...]:

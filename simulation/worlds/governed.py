@@ -11,15 +11,13 @@ with a key that the role may not use.
 import random
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from longhaul.core.request import MAX_TIMEOUT_S
-from simulation.worlds.plan import EMR, TINY, Act, Ending, Job, Plan
-from simulation.worlds.randomness import unit
+from simulation.worlds.occasions import Occasion
+from simulation.worlds.plan import EMR, TINY, Act, Ending, Job, Plan, world_of
 from simulation.worlds.stages import CLEAN, MAIN
 
 ROLES = ("task", "settle", "dispatcher", "sweeper")
-_OF_ONE_ROLE = 0.4
 _HOUR_S = 3_600.0
 _SOON_S = 300.0
 
@@ -33,31 +31,51 @@ _FROM_S = {
 }
 
 
-def with_denial(rng: random.Random, plan: Plan) -> Plan:
-    """The plan with a policy that denies a service for minutes or hours, then heals."""
-    service = rng.choice((*_FROM_S, *(["glue"] if plan.has_tables else [])))
-    role = f"@{rng.choice(ROLES)}" if rng.random() < _OF_ONE_ROLE else ""
-    for_s = round(60 + 4 * _HOUR_S * rng.random() ** 3)
-    act = _denied(f"{service}{role}", round(_SOON_S * rng.random(), 1), for_s)
-    return replace(plan, acts=tuple(sorted((*plan.acts, act), key=lambda each: each.at_s)))
+def _is_pipeline(plan: Plan, _job: Job) -> bool:
+    return bool(plan.clean_slots)
 
 
-def with_refused_role(rng: random.Random, plan: Plan) -> Plan:
-    """The plan with a role that no engine takes for a while: of one stage, or of all."""
-    stage = rng.choice((MAIN, CLEAN)) if plan.clean_slots else rng.choice((MAIN, ""))
-    at_s, for_s = round(_SOON_S * rng.random(), 1), round(60 + 4 * _HOUR_S * rng.random() ** 3)
-    service = f"rights:{stage}" if stage else "rights"
-    act = Act(at_s, "outage", for_s=for_s, service=service)
-    return replace(plan, acts=tuple(sorted((*plan.acts, act), key=lambda each: each.at_s)))
+def _is_no_pipeline(plan: Plan, _job: Job) -> bool:
+    return not plan.clean_slots
+
+
+_FOR_S = (60.0, 60.0 + 4 * _HOUR_S)
+_DENIED = tuple(f"denied:{service}" for service in (*_FROM_S, "glue"))
+
+DENIALS = (
+    Occasion(
+        "outage",
+        1.0,
+        seconds=(0.0, _SOON_S),
+        for_s=_FOR_S,
+        services=(*_DENIED * 6, *(f"{each}@{role}" for each in _DENIED for role in ROLES)),
+    ),
+)
+"""A policy denies a service for minutes or hours, to all or to one role, then heals."""
+
+REFUSED_ROLES = tuple(
+    Occasion("outage", 1.0, seconds=(0.0, _SOON_S), for_s=_FOR_S, services=services, fits=fits)
+    for services, fits in (
+        ((f"rights:{MAIN}", f"rights:{CLEAN}"), _is_pipeline),
+        ((f"rights:{MAIN}", "rights"), _is_no_pipeline),
+    )
+)
+"""A role that no engine takes for a while: of one stage, or of all."""
+
+NO_ROOM = (
+    Occasion(
+        "outage",
+        1.0,
+        seconds=(0.0, 600.0),
+        for_s=(_HOUR_S / 2, 20 * _HOUR_S),
+        services=("capacity", "rights"),
+    ),
+)
+"""A long time without room or right for tasks."""
 
 
 def _denied(what: str, at_s: float, for_s: float, how: str = "denied") -> Act:
     return Act(at_s, "outage", for_s=for_s, service=f"{how}:{what}")
-
-
-def _plan(job: Job, *acts: Act, **changes: Any) -> Plan:
-    ordered = sorted((Act(1.0, "submit", job.name), *acts), key=lambda act: act.at_s)
-    return replace(Plan(jobs=(job,), acts=tuple(ordered), faults=()), **changes)
 
 
 _JOB = Job("j0", work_s=9.0, files=1)
@@ -68,14 +86,14 @@ _DIES = replace(_INTO_TABLE, endings=(Ending("dies_after_commit", 9.5),))
 
 GOVERNED_WORLDS: Mapping[str, Plan] = {
     **{
-        f"a policy denies {service} for an hour, {at_s:g} s after the start": _plan(
+        f"a policy denies {service} for an hour, {at_s:g} s after the start": world_of(
             _JOB, _denied(service, at_s, _HOUR_S)
         )
         for service, times in _FROM_S.items()
         for at_s in times
     },
     **{
-        f"the catalog is {how} to {role} for an hour": _plan(
+        f"the catalog is {how} to {role} for an hour": world_of(
             _DIES, _denied(f"glue@{role}", 0.5, _HOUR_S, how)
         )
         for role in ROLES
@@ -83,14 +101,14 @@ GOVERNED_WORLDS: Mapping[str, Plan] = {
     },
     # Of those who publish what a job has committed, one may for good not use the catalog.
     **{
-        f"the catalog is denied to {role} for good": _plan(
+        f"the catalog is denied to {role} for good": world_of(
             _DIES, _denied(f"glue@{role}", 0.5, 48 * _HOUR_S)
         )
         for role in ROLES[1:]
     },
     # Each engine says so in words of its own; the fan-out's members wait, the root does not.
     **{
-        f"the role of a stage is refused on {name} for an hour": _plan(
+        f"the role of a stage is refused on {name} for an hour": world_of(
             replace(_FANS_OUT, size=size, engine=engine),
             Act(0.5, "outage", for_s=_HOUR_S, service=f"rights:{CLEAN}"),
             jobs=(
@@ -105,13 +123,15 @@ GOVERNED_WORLDS: Mapping[str, Plan] = {
             ("EMR Serverless", "", EMR),
         )
     },
-    "the catalog is denied to all while a job is published": _plan(
+    "the catalog is denied to all while a job is published": world_of(
         _INTO_TABLE, _denied("glue", 84.0, 2 * _HOUR_S)
     ),
-    "a policy denies the tasks what others may": _plan(_JOB, _denied("s3@task", 0.5, 6 * _HOUR_S)),
+    "a policy denies the tasks what others may": world_of(
+        _JOB, _denied("s3@task", 0.5, 6 * _HOUR_S)
+    ),
     # More often than interruptions are forgiven. The first task registers, and may not commit.
     **{
-        f"a policy denies the tasks their rows, {at_s:g} s after the start": _plan(
+        f"a policy denies the tasks their rows, {at_s:g} s after the start": world_of(
             _JOB, _denied("dynamodb@task", at_s, 6 * _HOUR_S)
         )
         for at_s in (0.5, 60.0)
@@ -134,26 +154,20 @@ NEVER_ALLOWED = Plan(
 """RunTask is denied for good. It takes as long as hundreds of other worlds."""
 
 
-def with_long_outage(rng: random.Random, plan: Plan) -> Plan:
-    """The plan with a time without room or right for tasks, or one without beats.
+def with_no_beats(rng: random.Random, plan: Plan) -> Plan:
+    """The plan with a time without beats, in which its first job works.
 
     It begins when most jobs have been sent.
     """
     for_s = _HOUR_S * rng.choices(_HOURS, _WEIGHTS)[0]
-    service = rng.choice(("capacity", "heartbeat"))
-    if service == "capacity" and unit(plan.seed, "why no task is placed") < 0.5:
-        service = "rights"
-    outage = Act(
-        round(_WHEN_MOST_ARE_SENT_S * rng.random(), 1), "outage", for_s=for_s, service=service
-    )
-    jobs = plan.jobs
-    if service == "heartbeat" and not any(each.kind == "endless" for each in jobs[0].endings):
+    at_s = round(_WHEN_MOST_ARE_SENT_S * rng.random(), 1)
+    first = plan.jobs[0]
+    if not any(each.kind == "endless" for each in first.endings):
         work_s = round(for_s * (0.5 + rng.random()), 1)
         timeout_s = round(2 * work_s + 6 * _HOUR_S)
-        first = replace(jobs[0], work_s=work_s, timeout_s=timeout_s, stall_timeout_s=None)
-        jobs = (first, *jobs[1:])
-    acts = sorted([*plan.acts, outage], key=lambda act: act.at_s)
-    return replace(plan, jobs=jobs, acts=tuple(acts))
+        first = replace(first, work_s=work_s, timeout_s=timeout_s, stall_timeout_s=None)
+    plan = plan.plus(Act(at_s, "outage", for_s=for_s, service="heartbeat"))
+    return replace(plan, jobs=(first, *plan.jobs[1:]))
 
 
 def with_long_wait(rng: random.Random, plan: Plan) -> Plan:

@@ -5,33 +5,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from simulation.worlds.plan import EMR, Act, Ending, Fault, Job, Plan
+from simulation.worlds.occasions import Occasion
+from simulation.worlds.plan import EMR, Act, Ending, Fault, Job, Plan, world_of
 
 _IN_PARTS = 0.6
-_CHANGES = 0.35
 _SHORT = 0.4
 _KEPT_S = 7_200
 _SAVES = ("", "datasets", "checkpoint", "folder")
 
 
 def with_parts(rng: random.Random, plan: Plan) -> Plan:
-    """The plan with jobs in parts, and changes of their code and inputs meanwhile."""
+    """The plan with jobs in parts."""
     jobs = tuple(_in_parts(rng, job) for job in plan.jobs)
-    if jobs == plan.jobs:
-        return plan
-    begun_s = {act.job: act.at_s for act in reversed(plan.acts) if act.kind == "submit"}
-    changes = [
-        Act(
-            round(begun_s.get(job.name, 60.0) + 60 + 2.5 * (job.work_s + 60) * rng.random(), 1),
-            "change",
-            job.name,
-            service=rng.choice(("code", "inputs")),
-        )
-        for job in jobs
-        if job.parts and rng.random() < _CHANGES
-    ]
-    acts = tuple(sorted((*plan.acts, *changes), key=lambda act: act.at_s))
-    return replace(plan, jobs=jobs, acts=acts, kept_s=_KEPT_S if rng.random() < _SHORT else 0)
+    return replace(plan, jobs=jobs, kept_s=_KEPT_S if rng.random() < _SHORT else 0)
 
 
 def _in_parts(rng: random.Random, job: Job) -> Job:
@@ -42,6 +28,24 @@ def _in_parts(rng: random.Random, job: Job) -> Job:
     return replace(job, parts=rng.randint(1, 4), saves=rng.choice(_SAVES), poison=is_poison)
 
 
+def _is_in_parts(_plan: Plan, job: Job) -> bool:
+    return bool(job.parts)
+
+
+CHANGES = tuple(
+    Occasion(
+        "change",
+        0.35,
+        ("submit",),
+        about,
+        (60.0, 210.0),
+        (0.0, 2.5),
+        services=("code", "inputs"),
+        fits=_is_in_parts,
+    )
+    for about in ("roots", "members")
+)
+
 _SUBMIT = Act(1.0, "submit", "j0")
 
 
@@ -51,7 +55,7 @@ def _plan(*endings: str, acts: tuple[Act, ...] = (), after_s: float = 40.0, **ch
         name: changes.pop(name) for name in ("saves", "table", "size", "engine") if name in changes
     }
     job = Job("j0", work_s=60.0, files=2, parts=3, endings=ends, **asked)
-    return replace(Plan(jobs=(job,), acts=(_SUBMIT, *acts), faults=()), **changes)
+    return world_of(job, *acts, **changes)
 
 
 _DEAD = _plan("fails", max_attempts=1)

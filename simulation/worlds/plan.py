@@ -6,7 +6,7 @@ so that leaving one out moves none of the others.
 """
 
 import json
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from typing import Any
 from zlib import crc32
 
@@ -179,6 +179,10 @@ class Plan:
     launches_per_s: float = Launches.per_s  # of RunTask, after so many at once
     launches_at_once: int = Launches.at_once
 
+    def plus(self, *acts: Act) -> "Plan":
+        """The plan with more acts, all in the order of their times."""
+        return replace(self, acts=tuple(sorted((*self.acts, *acts), key=lambda act: act.at_s)))
+
     @property
     def has_tiny(self) -> bool:
         """Whether the stack has the function that runs jobs of the size `tiny`."""
@@ -204,6 +208,12 @@ class Plan:
             pydantic.ValidationError: the text is no plan.
         """
         return TypeAdapter(cls).validate_json(text)
+
+
+def world_of(job: Job, *acts: Act, **changes: Any) -> Plan:
+    """A world of one job that is sent after a second, and of no faults but those in `changes`."""
+    plan = Plan(jobs=(job,), acts=(Act(1.0, "submit", job.name),), faults=())
+    return replace(plan.plus(*acts), **changes)
 
 
 def _defaults(kind: type[Job | Act | Ending]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from simulation.worlds.plan import Act, Ending, Job, Plan
+from simulation.worlds.plan import Act, Ending, Job, Plan, world_of
 
 _PLANNED = 0.5
 _HOUR_S = 3_600.0
@@ -36,13 +36,10 @@ def _start_s(rng: random.Random) -> float:
     return round(longest_s * rng.random() ** 2, 1)
 
 
-_SUBMIT = Act(1.0, "submit", "j0")
-
-
 def _plan(*acts: Act, start_s: float = 3_000.0, ending: str = "", **changes: Any) -> Plan:
     ends = (Ending(ending, 20.0),) if ending else ()
     job = Job("j0", work_s=60.0, files=2, start_s=start_s, endings=ends)
-    return replace(Plan(jobs=(job,), acts=(_SUBMIT, *acts), faults=()), **changes)
+    return world_of(job, *acts, **changes)
 
 
 PLANNED_WORLDS: Mapping[str, Plan] = {

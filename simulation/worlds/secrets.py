@@ -3,17 +3,17 @@
 import random
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from longhaul.core.settings import JobVariables
-from simulation.worlds.plan import EMR, TINY, Act, Ending, Job, Plan
+from simulation.worlds.occasions import Occasion
+from simulation.worlds.plan import EMR, TINY, Act, Ending, Job, Plan, world_of
 
 ARN: Final = "arn:aws:secretsmanager:us-east-1:123456789012:secret:shop/db-AbCd12"
 VARIABLE: Final = "DB_PASSWORD"
 VARIABLES: Final = JobVariables(secrets={VARIABLE: ARN})
 _HOUR_S: Final = 3_600.0
-_UNREADABLE: Final = 0.6
-_DELETED: Final = 0.4
+_FOR_S: Final = (60.0, 60.0 + 4 * _HOUR_S)
 _SOON_S: Final = 900.0
 _ROLES: Final = ("", "@task", "@driver", "@tiny")
 
@@ -22,32 +22,32 @@ def value_of(version: int) -> str:
     return f"version {version} of the secret"
 
 
-def with_secrets(rng: random.Random, plan: Plan) -> Plan:
-    """The plan with a secret of its stages that rotates, and that now and then no job reads.
-
-    Somebody deletes it and makes it again, a policy denies it to one role or all, or Secrets
-    Manager is out.
-    """
-    times = sorted(round(_SOON_S * rng.random(), 1) for _ in range(rng.randint(0, 4)))
-    acts = [Act(at_s, "set_secret", work=n) for n, at_s in enumerate(times, 1)]
-    if rng.random() < _UNREADABLE:
-        acts += _unreadable(rng, len(times) + 1)
-    acts = sorted((*plan.acts, *acts), key=lambda act: act.at_s)
-    return replace(plan, secret=True, acts=tuple(acts))
+def with_secret(_rng: random.Random, plan: Plan) -> Plan:
+    return replace(plan, secret=True)
 
 
-def _unreadable(rng: random.Random, version: int) -> list[Act]:
-    at_s = round(_SOON_S * rng.random() ** 2, 1)
-    for_s = round(60 + 4 * _HOUR_S * rng.random() ** 3)
-    if rng.random() < _DELETED:
-        return [Act(at_s, "delete_secret"), Act(at_s + for_s, "set_secret", work=version)]
-    service = rng.choice(("secretsmanager", *(f"denied:secretsmanager{of}" for of in _ROLES)))
-    return [Act(at_s, "outage", for_s=for_s, service=service)]
+_VERSIONS: Final = range(1, 100)
+
+ACTS_ON_SECRETS: Final = (
+    Occasion("set_secret", 0.8, seconds=(0.0, _SOON_S), works=_VERSIONS),
+    Occasion("set_secret", 0.6, ("set_secret",), seconds=(0.0, _SOON_S), works=_VERSIONS),
+    Occasion("delete_secret", 0.25, seconds=(0.0, _SOON_S), power=2),
+    Occasion("set_secret", 1.0, ("delete_secret",), "", _FOR_S, power=3, works=_VERSIONS),
+    Occasion(
+        "outage",
+        0.35,
+        seconds=(0.0, _SOON_S),
+        power=2,
+        for_s=_FOR_S,
+        services=("secretsmanager", *(f"denied:secretsmanager{of}" for of in _ROLES)),
+    ),
+)
+"""It rotates, somebody deletes it and makes it again, a policy denies it to one role or all, or
+Secrets Manager is out."""
 
 
-def _plan(job: Job, *acts: Act, **changes: Any) -> Plan:
-    ordered = sorted((Act(1.0, "submit", job.name), *acts), key=lambda act: act.at_s)
-    return replace(Plan(jobs=(job,), acts=tuple(ordered), faults=(), secret=True), **changes)
+def _plan(job: Job, *acts: Act) -> Plan:
+    return world_of(job, *acts, secret=True)
 
 
 _JOB: Final = Job("j0", work_s=9.0, files=1)

@@ -40,6 +40,6 @@ class Swarm:
         """Those of the kinds that are on; of endings at least one."""
         return [kind for kind in kinds if self.has(kind)] or kinds
 
-    def keeps(self, act: Act, first: Sequence[Act]) -> bool:
-        """Whether an act is on. A job's first submission always is."""
-        return act in first or self.has(f"{act.kind}/{act.service}{act.work or ''}")
+    def keeps(self, act: Act) -> bool:
+        """Whether an act is on."""
+        return self.has(f"{act.kind}/{act.service}{act.work or ''}")

@@ -3,14 +3,13 @@
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 from simulation.worlds.emr import EMR_WORLDS
 from simulation.worlds.governed import GOVERNED_WORLDS
 from simulation.worlds.injection import Site
 from simulation.worlds.leftovers import LEFTOVERS
 from simulation.worlds.parts import PARTS_WORLDS
-from simulation.worlds.plan import Act, Ending, Fault, Job, Plan
+from simulation.worlds.plan import Act, Ending, Fault, Job, Plan, world_of
 from simulation.worlds.planned import PLANNED_WORLDS
 from simulation.worlds.requests import SEALED
 from simulation.worlds.run import run
@@ -40,87 +39,83 @@ _TELLING = frozenset(
 _SUBMIT = Act(1.0, "submit", "j0")
 
 
-def _plan(job: Job, *acts: Act, **changes: Any) -> Plan:
-    return replace(Plan(seed=0, jobs=(job,), acts=(_SUBMIT, *acts), faults=()), **changes)
-
-
 def _slow(*completions: str) -> Plan:
     """A runner dies after its commit, and S3 completes its upload like this, time after time."""
     faults = tuple(Fault("complete:j0-1", n, kind) for n, kind in enumerate(completions, 1))
     job = Job("j0", work_s=9.0, files=1, endings=(Ending("dies_after_commit"),))
-    return _plan(job, faults=faults)
+    return world_of(job, faults=faults)
 
 
 SCENARIOS: Mapping[str, Plan] = {
-    "a job succeeds": _plan(Job("j0", work_s=9.0)),
-    "a job fails, then succeeds": _plan(Job("j0", work_s=9.0, endings=(Ending("fails", 2.0),))),
-    "a job fails for good": _plan(
+    "a job succeeds": world_of(Job("j0", work_s=9.0)),
+    "a job fails, then succeeds": world_of(Job("j0", work_s=9.0, endings=(Ending("fails", 2.0),))),
+    "a job fails for good": world_of(
         Job("j0", work_s=9.0, endings=(Ending("crashes", 2.0),), poison=True), max_attempts=2
     ),
     # Each time in the next size, which is no failure: there is one attempt only.
-    "a job's disk is too small three times": _plan(
+    "a job's disk is too small three times": world_of(
         Job("j0", work_s=9.0, endings=(Ending("disk_full", 2.0),) * 3), max_attempts=1
     ),
-    "a job cannot succeed": _plan(Job("j0", work_s=9.0, endings=(Ending("permanent", 2.0),))),
-    "a job dies as it commits": _plan(
+    "a job cannot succeed": world_of(Job("j0", work_s=9.0, endings=(Ending("permanent", 2.0),))),
+    "a job dies as it commits": world_of(
         Job("j0", work_s=9.0, endings=(Ending("dies_before_commit"),))
     ),
-    "a job's uploads end before they are published": _plan(
+    "a job's uploads end before they are published": world_of(
         Job("j0", work_s=9.0, endings=(Ending("uploads_end"),))
     ),
-    "a job is deaf": _plan(
+    "a job is deaf": world_of(
         Job("j0", work_s=9.0, stall_timeout_s=60, endings=(Ending("hangs", 2.0),))
     ),
-    "a job hangs": _plan(
+    "a job hangs": world_of(
         Job("j0", work_s=9.0, stall_timeout_s=60, endings=(Ending("jvm_hangs", 2.0),))
     ),
-    "a job dies between commit and publish": _plan(
+    "a job dies between commit and publish": world_of(
         Job("j0", work_s=9.0, endings=(Ending("dies_after_commit"),))
     ),
-    "a job is called dead, and works on": _plan(
+    "a job is called dead, and works on": world_of(
         Job("j0", work_s=300.0, endings=(Ending("cut_off", 5.0),))
     ),
-    "a job is called dead as it commits": _plan(
+    "a job is called dead as it commits": world_of(
         Job("j0", work_s=9.0, endings=(Ending("cut_off", 9.5),))
     ),
-    "a job outlasts what SQS holds a message": _plan(
+    "a job outlasts what SQS holds a message": world_of(
         Job("j0", work_s=13 * 3_600.0, timeout_s=86_400)
     ),
-    "a job is interrupted": _plan(Job("j0", work_s=60.0, endings=(Ending("spot", 5.0),))),
-    "a job is cancelled": _plan(Job("j0", work_s=120.0), Act(90.0, "cancel", "j0")),
-    "a job is cancelled as it commits": _plan(Job("j0", work_s=9.0), Act(73.0, "cancel", "j0")),
-    "a deaf job is cancelled, and submitted again while it is being stopped": _plan(
+    "a job is interrupted": world_of(Job("j0", work_s=60.0, endings=(Ending("spot", 5.0),))),
+    "a job is cancelled": world_of(Job("j0", work_s=120.0), Act(90.0, "cancel", "j0")),
+    "a job is cancelled as it commits": world_of(Job("j0", work_s=9.0), Act(73.0, "cancel", "j0")),
+    "a deaf job is cancelled, and submitted again while it is being stopped": world_of(
         Job("j0", work_s=9.0, endings=(Ending("hangs", 2.0),)),
         Act(90.0, "cancel", "j0"),
         Act(120.0, "submit", "j0"),
     ),
-    "a deaf job is cancelled while its next attempt waits, and submitted again": _plan(
+    "a deaf job is cancelled while its next attempt waits, and submitted again": world_of(
         Job("j0", work_s=9.0, stall_timeout_s=60, endings=(Ending("hangs", 2.0),)),
         Act(150.0, "cancel", "j0"),
         Act(160.0, "submit", "j0"),
     ),
-    "an execution is stopped by hand": _plan(
+    "an execution is stopped by hand": world_of(
         Job("j0", work_s=900.0), Act(800.0, "stop_execution", "j0")
     ),
-    "the same work is submitted twice": _plan(Job("j0", work_s=9.0), Act(20.0, "submit", "j0")),
-    "other work is submitted under the key": _plan(
+    "the same work is submitted twice": world_of(Job("j0", work_s=9.0), Act(20.0, "submit", "j0")),
+    "other work is submitted under the key": world_of(
         Job("j0", work_s=9.0), Act(20.0, "submit", "j0", work=1)
     ),
-    "a message comes again": _plan(
+    "a message comes again": world_of(
         Job("j0", work_s=9.0), Act(60.0, "redeliver", "j0"), Act(150.0, "redeliver", "j0")
     ),
-    "a message wears out": _plan(
+    "a message wears out": world_of(
         Job("j0", work_s=9.0), Act(40.0, "redeliver", "j0"), renew_receives=2
     ),
     "two jobs append to one output": replace(
-        _plan(Job("j0", work_s=9.0), Act(1.0, "submit", "j1")),
+        world_of(Job("j0", work_s=9.0), Act(1.0, "submit", "j1")),
         jobs=(
             Job("j0", work_s=9.0, output="log", mode="append"),
             Job("j1", work_s=9.0, output="log", mode="append"),
         ),
     ),
     "a job compacts an output to which another appends meanwhile": replace(
-        _plan(
+        world_of(
             Job("j0", work_s=9.0),
             Act(300.0, "submit", "j1"),
             Act(390.0, "submit", "j2"),
@@ -131,10 +126,10 @@ SCENARIOS: Mapping[str, Plan] = {
             Job("j2", work_s=9.0, output="log", mode="append"),
         ),
     ),
-    "a job writes to a prefix beside its output": _plan(
+    "a job writes to a prefix beside its output": world_of(
         Job("j0", work_s=9.0, files=1, beside=True)
     ),
-    "a job appends to two outputs and dies after its commit": _plan(
+    "a job appends to two outputs and dies after its commit": world_of(
         Job(
             "j0",
             work_s=9.0,
@@ -143,19 +138,19 @@ SCENARIOS: Mapping[str, Plan] = {
             endings=(Ending("dies_after_commit"),),
         )
     ),
-    "uploads of a job with two outputs end": _plan(
+    "uploads of a job with two outputs end": world_of(
         Job("j0", work_s=9.0, files=1, beside=True, endings=(Ending("uploads_end"),))
     ),
-    "an end is told to a topic": _plan(
+    "an end is told to a topic": world_of(
         Job("j0", work_s=9.0, endings=(Ending("dies_after_commit"),)), notify="sns"
     ),
-    "a death is told to a queue": _plan(
+    "a death is told to a queue": world_of(
         Job("j0", work_s=9.0, endings=(Ending("permanent", 2.0),)), notify="sqs"
     ),
-    "an end is told to a bus, and as OpenLineage says it": _plan(
+    "an end is told to a bus, and as OpenLineage says it": world_of(
         Job("j0", work_s=9.0, endings=(Ending("dies_after_commit"),)), notify="events"
     ),
-    "a cancel is told to a bus": _plan(
+    "a cancel is told to a bus": world_of(
         Job("j0", work_s=120.0), Act(90.0, "cancel", "j0"), notify="events"
     ),
     "a backfill of a plain stage is interrupted, and goes on": Plan(
@@ -166,7 +161,7 @@ SCENARIOS: Mapping[str, Plan] = {
         trees=True,
     ),
     "a job waits for a slot": replace(
-        _plan(Job("j0", work_s=9.0), Act(2.0, "submit", "j1"), slots=1),
+        world_of(Job("j0", work_s=9.0), Act(2.0, "submit", "j1"), slots=1),
         jobs=(Job("j0", work_s=9.0), Job("j1", work_s=9.0)),
     ),
 }
@@ -181,7 +176,7 @@ LONG = (
 
 
 def _pipeline(*jobs: Job, acts: tuple[Act, ...] = (), **changes: int) -> Plan:
-    return replace(_plan(jobs[0], *acts, **{"clean_slots": 10, **changes}), jobs=jobs)
+    return replace(world_of(jobs[0], *acts, **{"clean_slots": 10, **changes}), jobs=jobs)
 
 
 _THREE = Job("j0", work_s=9.0, files=1, fan_out=3)
@@ -230,14 +225,14 @@ RACES: Mapping[str, Plan] = {
     **TREE_WORLDS,
     **GOVERNED_WORLDS,
     **SECRET_WORLDS,
-    "SQS is out for two hours": _plan(
+    "SQS is out for two hours": world_of(
         Job("j0", work_s=9.0),
         Act(20.0, "outage", for_s=7_200.0, service="sqs"),
         Act(7_500.0, "submit", "j0"),  # the faults of a world end an hour after its last act
     ),
     **{
         f"a sender forges a lineage, {variant}": replace(
-            _plan(Job("j0", work_s=9.0, files=1, fan_out=2)),
+            world_of(Job("j0", work_s=9.0, files=1, fan_out=2)),
             jobs=(Job("j0", work_s=9.0, files=1, fan_out=2), Job("j0.0", work_s=600.0)),
             acts=(_SUBMIT, Act(200.0, "submit_forged", "j0", work=variant)),
             clean_slots=10,
@@ -246,17 +241,17 @@ RACES: Mapping[str, Plan] = {
     },
     # The slow one has read the row before the other, and adopts its own receive after it.
     "of two dispatchers with one message the slow one has the older receive": replace(
-        _plan(
+        world_of(
             Job("j0", work_s=120.0), Act(100.0, "redeliver", "j0"), Act(101.0, "redeliver", "j0")
         ),
         faults=(Fault("dispatcher@m3#1", 2, "slow/6"),),
     ),
     # The dispatcher has read the slots, and is slow to claim: meanwhile the stage is paused.
     "a stage is paused while a dispatcher claims": replace(
-        _plan(Job("j0", work_s=9.0, files=1), Act(4.0, "pause", "j0", for_s=9_000.0)),
+        world_of(Job("j0", work_s=9.0, files=1), Act(4.0, "pause", "j0", for_s=9_000.0)),
         faults=(Fault("dispatcher@m1#1", 2, "slow/6"),),
     ),
-    "a stage is paused while a job fails, and has fewer slots afterwards": _plan(
+    "a stage is paused while a job fails, and has fewer slots afterwards": world_of(
         Job("j0", work_s=9.0, files=1, endings=(Ending("fails", 2.0),)),
         Act(1.0, "submit", "j1"),
         Act(70.0, "pause", "j0", for_s=30_000.0),
@@ -268,7 +263,7 @@ RACES: Mapping[str, Plan] = {
         # Its container stands before the job's or after it, and was killed or not: the seed's
         # choice.
         f"GuardDuty adds a container to each task ({seed})": replace(
-            _plan(
+            world_of(
                 Job(
                     "j0",
                     work_s=9.0,
@@ -281,14 +276,14 @@ RACES: Mapping[str, Plan] = {
         )
         for seed in (3, 4, 5)
     },
-    "S3 is out for an hour": _plan(
+    "S3 is out for an hour": world_of(
         Job("j0", work_s=9.0), Act(0.5, "outage", for_s=3_600.0, service="s3")
     ),
-    "a job fails, and its request is lost": _plan(
+    "a job fails, and its request is lost": world_of(
         Job("j0", work_s=90.0, endings=(Ending("fails", 60.0),)), Act(60.0, "lose", "j0")
     ),
     "a sender's attributes resemble ours, and the job is dead": replace(
-        _plan(Job("j0", work_s=9.0, endings=(Ending("permanent", 2.0),))),
+        world_of(Job("j0", work_s=9.0, endings=(Ending("permanent", 2.0),))),
         acts=(Act(1.0, "submit_hostile", "j0"),),
     ),
     # Settle has read the row, and is slow to write: meanwhile the runner commits.
@@ -299,7 +294,7 @@ RACES: Mapping[str, Plan] = {
     # The beat has read the row, and is slow to extend: meanwhile the attempt is settled, and its
     # message released. No event wakes the sweeper.
     "a beat extends what settle has released": replace(
-        _plan(Job("j0", work_s=9.0, endings=(Ending("fails", 7.0),))),
+        world_of(Job("j0", work_s=9.0, endings=(Ending("fails", 7.0),))),
         faults=(Fault("heartbeat@j0-1#5", 2, "slow/6"), Fault("event:j0-1", 1, "lost")),
     ),
     "two appends are published at once": replace(
@@ -319,17 +314,17 @@ RACES: Mapping[str, Plan] = {
     ),
     # Only the sweep sees what is left: there is no try of settle, no event, no message.
     "settle dies right after it has deleted the message": replace(
-        _plan(Job("j0", work_s=9.0), Act(82.6, "stop_execution", "j0")),
+        world_of(Job("j0", work_s=9.0), Act(82.6, "stop_execution", "j0")),
         faults=(Fault("settle@j0-1#1", 3, "crash/after"), Fault("event:j0-1", 1, "lost")),
     ),
     "an execution is stopped, its event is lost and its message purged": replace(
-        _plan(Job("j0", work_s=900.0), Act(800.0, "stop_execution", "j0"), Act(801.0, "purge")),
+        world_of(Job("j0", work_s=900.0), Act(800.0, "stop_execution", "j0"), Act(801.0, "purge")),
         faults=(Fault("event:j0-1", 1, "lost"),),
     ),
     # The sweep has read the row: meanwhile the runner publishes, and another tool replaces the
     # manifest, so that the published output seems to have another one in its way.
     "a published output's manifest is replaced while its attempt is settled": replace(
-        _plan(
+        world_of(
             Job("j0", work_s=9.0, files=1, mode="append"),
             Act(75.0, "stop_execution", "j0"),
             Act(100.0, "replace_manifest", "j0"),
@@ -338,11 +333,11 @@ RACES: Mapping[str, Plan] = {
     ),
     # The SDK sends it again, and the row says that it is committed.
     "the answer to a commit is lost": replace(
-        _plan(Job("j0", work_s=9.0, files=1)), faults=(Fault("task@j0-1.1", 15, "lost/after/1"),)
+        world_of(Job("j0", work_s=9.0, files=1)), faults=(Fault("task@j0-1.1", 15, "lost/after/1"),)
     ),
     # S3 is still at work for the runner that died: the next publisher finds nothing.
     "a runner dies while S3 completes its uploads": replace(
-        _plan(Job("j0", work_s=9.0, endings=(Ending("infrastructure", 10.0),))),
+        world_of(Job("j0", work_s=9.0, endings=(Ending("infrastructure", 10.0),))),
         faults=(Fault("complete:j0-1", 1, "gone/400"), Fault("complete:j0-1", 2, "repeats/400")),
     ),
     # Settle tries until its time is up; meanwhile the uploads look gone to others. They are pending
@@ -354,11 +349,11 @@ RACES: Mapping[str, Plan] = {
         *["fails/400"] * 5, "gone/400"
     ),
     # Its beats fail, and its lease expires, but the job lives.
-    "SQS is out while a job works": _plan(
+    "SQS is out while a job works": world_of(
         Job("j0", work_s=1_500.0), Act(300.0, "outage", for_s=900.0, service="sqs")
     ),
     # Twenty refusals take an hour or two.
-    "Fargate has no room for half a day": _plan(
+    "Fargate has no room for half a day": world_of(
         Job("j0", work_s=9.0),
         Act(2.0, "outage", for_s=43_200.0, service="capacity"),
         Act(44_400.0, "submit", "j1"),
@@ -366,7 +361,7 @@ RACES: Mapping[str, Plan] = {
         slots=3,
     ),
     # People mend a right or a subnet after as long, and then all that waited runs.
-    "AWS refuses each task for half a day, and not for lack of room": _plan(
+    "AWS refuses each task for half a day, and not for lack of room": world_of(
         Job("j0", work_s=9.0),
         Act(2.0, "outage", for_s=43_200.0, service="rights"),
         Act(44_400.0, "submit", "j1"),
@@ -374,30 +369,30 @@ RACES: Mapping[str, Plan] = {
         slots=3,
     ),
     # 16 events each 20 s would fill the history of 25,000 within nine hours.
-    "a job's beats fail for half a day": _plan(
+    "a job's beats fail for half a day": world_of(
         Job("j0", work_s=86_400.0, timeout_s=172_800),
         Act(900.0, "outage", for_s=43_200.0, service="heartbeat"),
     ),
-    "DynamoDB is out for longer than a stall timeout while a job works": _plan(
+    "DynamoDB is out for longer than a stall timeout while a job works": world_of(
         Job("j0", work_s=3_000.0, stall_timeout_s=120),
         Act(600.0, "outage", for_s=900.0, service="dynamodb"),
         max_attempts=1,
     ),
     # Its one attempt may not count as a failure.
-    "a task is cut off from the network": _plan(
+    "a task is cut off from the network": world_of(
         Job("j0", work_s=900.0, stall_timeout_s=120, endings=(Ending("partitioned", 60.0),)),
         max_attempts=1,
     ),
-    "a topic is out when an end is to be told": _plan(
+    "a topic is out when an end is to be told": world_of(
         Job("j0", work_s=9.0), Act(2.0, "outage", for_s=900.0, service="sns"), notify="sns"
     ),
-    "a message that can never run is told": _plan(
+    "a message that can never run is told": world_of(
         Job("j0", work_s=9.0), Act(2.0, "submit_invalid"), notify="events"
     ),
-    "settle dies right after it has told an end": _plan(
+    "settle dies right after it has told an end": world_of(
         Job("j0", work_s=9.0), faults=(Fault("settle@j0-1#1", 3, "crash/after"),), notify="sns"
     ),
-    "a task never starts": _plan(Job("j0", work_s=9.0, endings=(Ending("never_starts"),))),
+    "a task never starts": world_of(Job("j0", work_s=9.0, endings=(Ending("never_starts"),))),
     # Only the sweep sees the end, by a lease that has expired.
     "an execution is stopped, and its event is lost": replace(
         SCENARIOS["an execution is stopped by hand"], faults=(Fault("event:j0-1", 1, "lost"),)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from simulation.worlds.occasions import Occasion
 from simulation.worlds.plan import Act, Ending, Fault, Job, Plan
 
 WRITERS = ("appends", "compacts", "deletes", "expires", "maintains", "rewrites")
@@ -17,22 +18,19 @@ each, and `maintains` expires what was there before that; `deletes` takes the ro
 _INTO_TABLES = 0.9
 _SHARED = 0.8
 _APPENDS = 0.6
-_OUTAGES = 0.1
 
 
 def with_tables(rng: random.Random, plan: Plan) -> Plan:
     """The plan with jobs whose outputs are tables, and others who write to them."""
     jobs = tuple(_into_table(rng, job) for job in plan.jobs)
-    if jobs == plan.jobs:
-        return plan
     rates, weights = (0.0, 0.02, 0.1), (40, 35, 25)
     mix = replace(plan.mix, writers=rng.choices(rates, weights)[0])
-    plan = replace(plan, mix=mix, jobs=jobs)
-    if rng.random() >= _OUTAGES:
-        return plan
-    at_s, for_s = round(300 * rng.random(), 1), round(5 + 900 * rng.random() ** 3)
-    outage = Act(at_s, "outage", for_s=for_s, service="glue")
-    return replace(plan, acts=tuple(sorted((*plan.acts, outage), key=lambda act: act.at_s)))
+    return replace(plan, mix=mix, jobs=jobs)
+
+
+GLUE_IS_OUT = (
+    Occasion("outage", 0.1, seconds=(0.0, 300.0), for_s=(5.0, 905.0), services=("glue",)),
+)
 
 
 def _into_table(rng: random.Random, job: Job) -> Job:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from simulation.worlds.endings import LAMBDA_FAULTS, PLATFORM_FAULTS
-from simulation.worlds.plan import TINY, Act, Ending, Fault, Job, Plan
+from simulation.worlds.plan import TINY, Act, Ending, Fault, Job, Plan, world_of
 from simulation.worlds.swarm import Swarm
 
 _LONGEST_WORK_S = 600.0  # what fits an invocation, with all around it
@@ -45,13 +45,10 @@ def _frozen(rng: random.Random, job: Job, swarm: Swarm) -> tuple[Ending, ...]:
     )
 
 
-_SUBMIT = Act(1.0, "submit", "j0")
-
-
 def _plan(*endings: str, acts: tuple[Act, ...] = (), **changes: Any) -> Plan:
     ends = tuple(Ending(kind, 2.0) for kind in endings)
     job = Job("j0", work_s=9.0, files=1, size=TINY, stall_timeout_s=60, endings=ends)
-    return replace(Plan(jobs=(job,), acts=(_SUBMIT, *acts), faults=()), **changes)
+    return world_of(job, *acts, **changes)
 
 
 def _invoked(kind: str) -> Plan:

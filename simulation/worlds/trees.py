@@ -4,64 +4,45 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from simulation.worlds.occasions import Occasion, Range
 from simulation.worlds.plan import Act, Ending, Fault, Job, Plan
-from simulation.worlds.stages import jobs_of
 
-_CANCELLED = 0.25
-_RETRIED = 0.5
-_LATE_S = 2_400.0
-_AGAIN = 0.4
-_OF_ONE = 0.6
-_AT_ONCE_S = 3.0
+_LATER: Range = (0.0, 2_400.0)
 _LONGEST_WORK_S = 3_600.0
-_AROUND_WORK_S = 150.0
+_SUBMIT = ("submit",)
 
 
-def with_trees(rng: random.Random, plan: Plan) -> Plan:
-    """The plan; where a pipeline tells of ends, one that tells of trees and acts on them."""
-    if not plan.clean_slots or not plan.notify:
-        return plan
-    roots = [job.name for job in plan.jobs if "." not in job.name]
-    acts = list(plan.acts)
-    for root in roots:
-        if rng.random() < _CANCELLED:
-            acts.append(Act(round(_LATE_S * rng.random() ** 2, 1), "cancel_tree", root))
-        if rng.random() < _RETRIED:
-            at_s = _LATE_S * rng.random()
-            acts += [
-                Act(round(at_s, 1), "retry_tree", root),
-                Act(round(at_s + 900 * rng.random(), 1), "retry_tree", root),
-            ]
-    return replace(plan, trees=True, acts=tuple(sorted(acts, key=lambda act: act.at_s)))
+def with_trees(_rng: random.Random, plan: Plan) -> Plan:
+    """The plan; where a pipeline tells of ends, one that tells of trees."""
+    return replace(plan, trees=bool(plan.clean_slots and plan.notify))
 
 
-def with_reruns(rng: random.Random, plan: Plan) -> Plan:
-    """The plan with people who run jobs again: now and then two at once, or too early.
-
-    A whole tree, or a member, an opener or a join of it.
-    """
-    levels = 4 if plan.clean_slots else 1
-    acts = list(plan.acts)
-    for act in plan.acts:
-        job = next((each for each in plan.jobs if each.name == act.job), None)
-        is_first = job and act == next(each for each in acts if each.job == job.name)
-        if job is None or not is_first or "." in job.name or job.work_s > _LONGEST_WORK_S:
-            continue
-        at_s = act.at_s + levels * (_AROUND_WORK_S + job.work_s) + _LATE_S * rng.random() ** 2
-        below = [each for each in jobs_of(plan) if each.startswith(f"{job.name}.")]
-        acts.append(_rerun(rng, at_s, job, below))
-        while rng.random() < _AGAIN:
-            soon = rng.random() < _AGAIN
-            at_s += rng.random() * (_AT_ONCE_S if soon else _LATE_S)
-            acts.append(_rerun(rng, at_s, job, below))
-    return replace(plan, acts=tuple(sorted(acts, key=lambda act: act.at_s)))
+def _has_trees(plan: Plan, _job: Job) -> bool:
+    return plan.trees
 
 
-def _rerun(rng: random.Random, at_s: float, job: Job, below: Sequence[str]) -> Act:
-    if below and rng.random() < _OF_ONE:
-        return Act(round(at_s, 1), "rerun", rng.choice(below))
-    kind = rng.choice(("rerun", "rerun_tree"))
-    return Act(round(at_s, 1), kind, job.name, work=rng.choice((0, 0, 4, 5)))
+def _is_short(_plan: Plan, job: Job) -> bool:
+    return job.work_s <= _LONGEST_WORK_S
+
+
+ACTS_ON_TREES: Sequence[Occasion] = (
+    Occasion("cancel_tree", 0.2, _SUBMIT, "roots", _LATER, power=2, fits=_has_trees),
+    Occasion("retry_tree", 0.4, _SUBMIT, "roots", _LATER, fits=_has_trees),
+    Occasion("retry_tree", 0.8, ("retry_tree",), "", (0.0, 900.0)),
+)
+
+_WORKS = (0, 0, 4, 5)
+_LIVES = (1.0, 4.0)
+
+RERUNS: Sequence[Occasion] = (
+    Occasion("rerun_tree", 0.4, _SUBMIT, "roots", _LATER, _LIVES, 2, _WORKS, fits=_is_short),
+    Occasion("rerun", 0.3, _SUBMIT, "roots", _LATER, _LIVES, 2, _WORKS, fits=_is_short),
+    Occasion("rerun", 0.15, _SUBMIT, "members", _LATER, _LIVES, 2, fits=_is_short),
+    # Now and then two at once, or too early.
+    Occasion("rerun_tree", 0.2, ("rerun_tree", "rerun"), "", (0.0, 3.0)),
+    Occasion("rerun", 0.2, ("rerun",), "", _LATER),
+)
+"""People run jobs again: a whole tree, or a member, an opener or a join of it."""
 
 
 def _plan(

@@ -40,7 +40,7 @@ def with_retirement(rng: random.Random, plan: Plan) -> Plan:
     is_taken_out = stage == CLEAN or not for_s or rng.random() < 0.5
     at_s = round(begin_s + life_s * 1.2 * rng.random(), 1)
     act = Act(at_s, "retire", work=int(is_taken_out), for_s=for_s, service=stage)
-    return replace(plan, acts=tuple(sorted([*plan.acts, act], key=lambda each: each.at_s)))
+    return plan.plus(act)
 
 
 def retire(world: "World", act: Act) -> None:
@@ -135,14 +135,6 @@ def _with_unknown(value: Any) -> Any:
 
 
 _GONE = 0.6  # of the items that are due
-
-
-def expiries(rng: random.Random, plan: Plan) -> list[Act]:
-    """Rows that outlive their time to live, and ids that are used once more after that."""
-    job = rng.choice([job for job in plan.jobs if "." not in job.name])
-    at_s = round(2 + 800 * rng.random() ** 2 + 2 * job.work_s, 1)
-    again = Act(round(at_s + 600 * rng.random(), 1), "submit", job.name, rng.choice((0, 1, 3)))
-    return [Act(at_s, "expire", job.name), again]
 
 
 def expire(world: "World", act: Act) -> None:

@@ -6,15 +6,16 @@ import re
 import pytest
 
 from simulation.worlds.governed import (
+    DENIALS,
     GOVERNED_WORLDS,
     NEVER_ALLOWED,
+    REFUSED_ROLES,
     ROLES,
-    with_denial,
-    with_refused_role,
 )
+from simulation.worlds.occasions import with_acts
 from simulation.worlds.plan import Act, Job, Plan
 from simulation.worlds.run import run, run_world
-from simulation.worlds.secrets import SECRET_WORLDS, with_secrets
+from simulation.worlds.secrets import ACTS_ON_SECRETS, SECRET_WORLDS
 from simulation.worlds.systematic import RACES
 
 
@@ -74,7 +75,7 @@ def test_some_worlds_have_a_policy_that_denies_for_a_while() -> None:
     services = {
         act.service
         for seed in range(60)
-        for act in with_denial(random.Random(seed), plan).acts
+        for act in with_acts(random.Random(seed), plan, DENIALS).acts
         if act.service
     }
     assert {"denied:glue", "denied:s3"} <= services
@@ -95,7 +96,7 @@ def test_a_refused_role_costs_the_jobs_of_its_stage_nothing_and_no_others_wait(
 
 def test_some_worlds_have_a_role_that_no_engine_takes_for_a_while() -> None:
     plan = Plan(jobs=(Job("j0"),), acts=(Act(1.0, "submit", "j0"),), clean_slots=2)
-    drawn = [with_refused_role(random.Random(n), plan) for n in range(20)]
+    drawn = [with_acts(random.Random(n), plan, REFUSED_ROLES) for n in range(20)]
     services = {act.service for each in drawn for act in each.acts if act.kind == "outage"}
     assert services == {"rights:main", "rights:clean"}
 
@@ -129,7 +130,11 @@ def test_an_outage_of_secrets_manager_counts_as_interruptions() -> None:
 def test_some_worlds_have_a_secret_that_rotates_and_now_and_then_no_job_reads() -> None:
     plan = Plan(jobs=(Job("j0"),), acts=(Act(1.0, "submit", "j0"),))
 
-    acts = [act for seed in range(60) for act in with_secrets(random.Random(seed), plan).acts]
+    acts = [
+        act
+        for seed in range(60)
+        for act in with_acts(random.Random(seed), plan, ACTS_ON_SECRETS).acts
+    ]
     assert {"set_secret", "delete_secret", "outage"} <= {act.kind for act in acts}
     assert {act.service.partition("@")[2] for act in acts if act.kind == "outage"} == {
         *("", "task", "driver", "tiny")

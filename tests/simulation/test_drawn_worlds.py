@@ -9,21 +9,13 @@ from itertools import count, islice
 import pytest
 
 from simulation.tools.checking import all_hold
-from simulation.worlds.backfills import with_backfill
 from simulation.worlds.cost import USUAL, cost_of
-from simulation.worlds.emr import with_emr
-from simulation.worlds.generation import plan_of
-from simulation.worlds.governed import with_denial
+from simulation.worlds.generation import FEATURES, plan_of
 from simulation.worlds.near import BASES, near_one
 from simulation.worlds.plan import TINY, Act, Ending, Job, Mix, Plan
-from simulation.worlds.planned import with_planned
 from simulation.worlds.randomness import rng_of
 from simulation.worlds.run import run
-from simulation.worlds.secrets import with_secrets
 from simulation.worlds.swarm import Swarm
-from simulation.worlds.tables import with_tables
-from simulation.worlds.tiny import with_tiny
-from simulation.worlds.trees import with_reruns, with_trees
 
 
 @pytest.mark.parametrize("seeds", [range(12), pytest.param(range(12, 100), marks=pytest.mark.slow)])
@@ -40,20 +32,19 @@ def is_tiny(job: Job) -> bool:
     return job.size == TINY and not job.engine
 
 
-Draw = Callable[[random.Random, Plan], Plan]
 Has = Callable[[Plan], bool]
-DRAWINGS: Mapping[str, tuple[Draw, Has]] = {
-    "tables": (with_tables, lambda plan: plan.has_tables),
-    "tiny jobs": (with_tiny, lambda plan: all(is_tiny(job) for job in plan.jobs)),
-    "jobs on EMR Serverless": (with_emr, lambda plan: plan.has_emr),
-    "a policy that denies": (with_denial, lambda plan: has_act(plan, "outage")),
-    "a secret": (with_secrets, lambda plan: plan.secret),
-    "reruns": (with_reruns, lambda plan: has_act(plan, "rerun")),
-    "trees": (with_trees, lambda plan: plan.trees),
-    "a backfill": (with_backfill, lambda plan: has_act(plan, "backfill")),
-    "planned jobs": (with_planned, lambda plan: any(job.start_s for job in plan.jobs)),
+DRAWN_FEATURES: Mapping[str, Has] = {
+    "tables": lambda plan: plan.has_tables,
+    "tiny": lambda plan: all(is_tiny(job) for job in plan.jobs),
+    "emr serverless": lambda plan: plan.has_emr,
+    "denial": lambda plan: has_act(plan, "outage"),
+    "secrets": lambda plan: plan.secret,
+    "reruns": lambda plan: has_act(plan, "rerun"),
+    "trees": lambda plan: plan.trees,
+    "backfill": lambda plan: has_act(plan, "backfill"),
+    "planned": lambda plan: any(job.start_s for job in plan.jobs),
 }
-"""What is drawn into a world, and whether the world has it then."""
+"""A feature by its source, and whether a world has it."""
 
 
 def is_short(plan: Plan) -> bool:
@@ -68,10 +59,11 @@ def is_short(plan: Plan) -> bool:
 @pytest.mark.parametrize(
     ("first", "most"), [(0, 6), pytest.param(1_000, 40, marks=pytest.mark.slow)]
 )
-@pytest.mark.parametrize("name", DRAWINGS)
-def test_every_invariant_holds_in_worlds_with(name: str, first: int, most: int) -> None:
-    draw, has = DRAWINGS[name]
-    drawn = (draw(rng_of(seed, name), plan_of(seed)) for seed in count(first))
+@pytest.mark.parametrize("source", DRAWN_FEATURES)
+def test_every_invariant_holds_in_worlds_with(source: str, first: int, most: int) -> None:
+    feature = next(each for each in FEATURES if each.source == source)
+    has = DRAWN_FEATURES[source]
+    drawn = (feature.to(rng_of(seed, source), plan_of(seed)) for seed in count(first))
     plans = islice((plan for plan in drawn if has(plan) and is_short(plan)), most)
     assert all_hold(plans) == most
 

@@ -2,7 +2,8 @@
 
 import random
 
-from simulation.worlds.backfills import with_backfill
+from simulation.worlds.backfills import ACTS_ON_BACKFILLS, with_backfill
+from simulation.worlds.occasions import with_acts
 from simulation.worlds.plan import Act, Job, Plan
 from simulation.worlds.trees import TREE_WORLDS
 from tests.simulation.test_parts import played
@@ -44,7 +45,8 @@ def test_a_backfill_takes_the_place_of_the_first_submissions() -> None:
 def test_what_people_do_with_a_backfill_is_drawn() -> None:
     plan = Plan(jobs=(Job("j0"),), acts=(Act(1.0, "submit", "j0"),))
 
-    plans = [with_backfill(random.Random(seed), plan) for seed in range(60)]
+    drawn = (with_backfill(random.Random(seed), plan) for seed in range(60))
+    plans = [with_acts(random.Random(n), each, ACTS_ON_BACKFILLS) for n, each in enumerate(drawn)]
     assert {act.kind for plan in plans for act in plan.acts} == {
         *("backfill", "cancel_backfill", "retry_backfill"),
         *("cancel_tree", "retry_tree", "rerun_tree"),
