@@ -213,7 +213,8 @@ class RunningJob(Generic[ParamsT]):
         try:
             yield
         except BaseException:
-            del parts[part]
+            with self._lock:
+                del parts[part]
             raise
 
     def _write_part(
@@ -252,7 +253,8 @@ class RunningJob(Generic[ParamsT]):
 
     def _require_alike(self, dataset: str, part: str, shape: Shape) -> None:
         """Raises PermanentJobError unless it has the columns of the dataset's first part."""
-        first, (columns, way) = next(iter(self._shapes[dataset].items()))
+        with self._lock:
+            first, (columns, way) = next(iter(self._shapes[dataset].items()))
         if columns != shape[0]:
             raise PermanentJobError(
                 f"output: part {part!r} has other columns than part {first!r}:"

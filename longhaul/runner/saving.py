@@ -294,7 +294,8 @@ class Saving:
             required=layout.required if layout else (),
             without_null=tuple(sorted(found.without_null)),
         )
-        self._late[dataset, part] = written
+        with self._alone():  # another thread's save may go on: the next one takes this
+            self._late[dataset, part] = written
         is_checkpoint = dataset == CHECKPOINTS
         what = f"checkpoint {part}" if is_checkpoint else f"part {part} of dataset {dataset}"
         if self._store_now(what):

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpa
 
 from longhaul.core.background import Threads
 from longhaul.core.clients import SystemClock
+from longhaul.core.job_kinds import JobKind
 from longhaul.core.lease import AttemptId, Lease, State
 from longhaul.core.settings import LeaseSettings
 from longhaul.core.verdict import ExitCode, OutcomeClass
@@ -100,6 +102,37 @@ def test_parts_that_are_stored_are_not_computed_again(
     manifest = cloud.manifest()
     assert manifest.rows == {".": 12}
     assert len(manifest.files) == 3
+
+
+@pytest.mark.parametrize("attempts", [JobKind.PLAIN], indirect=True)
+def test_a_part_that_another_thread_writes_during_a_save_is_stored_by_the_next(
+    cloud: Cloud, attempts: Attempts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put, waits = S3SavedWork.put, threading.Event()
+    writers = list[threading.Thread]()
+
+    def sleep(_: SystemClock, seconds: float) -> None:
+        waits.set()
+        time.sleep(seconds)
+
+    def run(frames: SparkSession, job: Job[Any]) -> None:
+        def putting(self: S3SavedWork, ref: str, record: Record) -> None:
+            if not writers:
+                data = frames.range(2)
+                writers.append(
+                    threading.Thread(target=job.write, args=(data,), kwargs={"part": "b"})
+                )
+                writers[0].start()
+                assert waits.wait(30)
+            put(self, ref, record)
+
+        monkeypatch.setattr(S3SavedWork, "put", putting)
+        monkeypatch.setattr(SystemClock, "sleep", sleep)
+        job.write(frames.range(1), part="a")
+        writers[0].join()
+
+    assert attempts.run(run) is ExitCode.OK
+    assert cloud.manifest().rows == {".": 3}
 
 
 @EACH_KIND
