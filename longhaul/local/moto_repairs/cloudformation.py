@@ -24,6 +24,7 @@ def policies(patches: Patches) -> None:
     """
     stock_permission = FakeBucket.get_permission
 
+    @patches.replacing(FakeBucket, "get_permission")
     def get_permission(bucket: Any, action: str, resource: str) -> Any:
         said = stock_permission(bucket, action, resource)
         return PermissionResult.NEUTRAL if said == PermissionResult.DENIED else said
@@ -38,7 +39,6 @@ def policies(patches: Patches) -> None:
 
     for kind in ("S3::BucketPolicy", "SQS::QueuePolicy"):
         patches.add_type(f"AWS::{kind}", make)
-    patches.replace(FakeBucket, "get_permission", get_permission)
 
 
 # Monitoring, and permissions that moto does not check.
@@ -71,6 +71,7 @@ def unsupported(patches: Patches) -> None:
     """
     stock_parse = parsing.parse_resource
 
+    @patches.replacing(parsing, "parse_resource")
     def parse_resource(resource_json: dict[str, Any], resources_map: Any) -> Any:
         resource_type = resource_json["Type"]
         if resource_type in SKIPPED:
@@ -81,5 +82,3 @@ def unsupported(patches: Patches) -> None:
             message=f"{resource_type} is not made by the embedded AWS: "
             f"if nothing local depends on it, add it to SKIPPED in {__name__}"
         )
-
-    patches.replace(parsing, "parse_resource", parse_resource)

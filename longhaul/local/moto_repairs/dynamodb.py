@@ -34,10 +34,12 @@ def atomic(patches: Patches) -> None:
     stock_call_action = DynamoHandler.call_action
     stock_transact = DynamoDBBackend.transact_write_items
 
+    @patches.replacing(DynamoHandler, "call_action")
     def call_action(response: Any) -> Any:
         with lock:
             return stock_call_action(response)
 
+    @patches.replacing(DynamoDBBackend, "transact_write_items")
     def transact_write_items(backend: Any, transact_items: list[dict[str, Any]]) -> None:
         restores = []
         for item in transact_items:
@@ -50,8 +52,6 @@ def atomic(patches: Patches) -> None:
                 restore()
             raise
 
-    patches.replace(DynamoHandler, "call_action", call_action)
-    patches.replace(DynamoDBBackend, "transact_write_items", transact_write_items)
     # What stock moto copies before a transaction, and puts back after a failed one, is the table
     # itself now.
     patches.replace(models, "copy", SimpleNamespace(deepcopy=_copied))

@@ -1,6 +1,7 @@
 """Repairs of ECS."""
 # ruff: noqa: ANN401, SLF001 - moto's insides, which have no types worth naming
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -24,20 +25,14 @@ def definitions(patches: Patches) -> None:
 
     Stock moto: CloudFormation passes on the memory and drops the CPU and the roles.
     """
-    stock_create = TaskDefinition.create_from_cloudformation_json
 
-    def create(
-        _cls: type, resource_name: str, cloudformation_json: Any, *args: Any, **kwargs: Any
-    ) -> Any:
-        made: Any = stock_create(resource_name, cloudformation_json, *args, **kwargs)
-        properties = cloudformation_json["Properties"]
+    def change(made: Any, properties: Mapping[str, Any]) -> None:
         made.cpu = properties.get("Cpu")
         for name, role in _ROLES.items():
             if name in properties:
                 setattr(made, role, properties[name])
-        return made
 
-    patches.replace(TaskDefinition, "create_from_cloudformation_json", classmethod(create))
+    patches.complete(TaskDefinition, change)
 
 
 MEMORY_KEYS = {"memory", "Memory", "memoryReservation", "MemoryReservation"}
@@ -81,6 +76,7 @@ def tasks(patches: Patches, driver: EcsDriver) -> None:
     stock_run = EC2ContainerServiceBackend.run_task
     stock_describe = EC2ContainerServiceResponse.describe_tasks
 
+    @patches.replacing(EC2ContainerServiceBackend, "run_task")
     def run_task(backend: Any, *args: Any, **kwargs: Any) -> Any:
         tasks = stock_run(backend, *args, **kwargs)
         try:
@@ -97,6 +93,7 @@ def tasks(patches: Patches, driver: EcsDriver) -> None:
             raise
         return tasks
 
+    @patches.replacing(EC2ContainerServiceBackend, "stop_task")
     def stop_task(backend: Any, cluster_str: str, task_str: str, reason: str | None) -> Any:
         found = _find(backend, cluster_str, task_str)
         if found.status != "STOPPED":
@@ -104,6 +101,7 @@ def tasks(patches: Patches, driver: EcsDriver) -> None:
             driver.stop(found.task_arn, reason or "Task stopped by user")
         return found
 
+    @patches.replacing(EC2ContainerServiceResponse, "describe_tasks")
     def describe_tasks(response: Any) -> Any:
         result: Any = stock_describe(response).result
         known = {part for task in result["tasks"] for part in (task.task_arn, task.id)}
@@ -111,10 +109,6 @@ def tasks(patches: Patches, driver: EcsDriver) -> None:
         return ActionResult(
             {**result, "failures": [{"arn": asked, "reason": "MISSING"} for asked in missing]}
         )
-
-    patches.replace(EC2ContainerServiceBackend, "run_task", run_task)
-    patches.replace(EC2ContainerServiceBackend, "stop_task", stop_task)
-    patches.replace(EC2ContainerServiceResponse, "describe_tasks", describe_tasks)
 
 
 class _MotoTask:

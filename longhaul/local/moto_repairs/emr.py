@@ -62,6 +62,7 @@ def job_runs(patches: Patches, driver: EmrDriver) -> None:
     stock_start = EMRServerlessBackend.start_job_run
     stock_list = EMRServerlessBackend.list_job_runs
 
+    @patches.replacing(EMRServerlessBackend, "start_job_run")
     def start_job_run(
         backend: Any, application_id: str, client_token: str, *args: Any, **kwargs: Any
     ) -> Any:
@@ -74,6 +75,7 @@ def job_runs(patches: Patches, driver: EmrDriver) -> None:
         driver.run(_spec(backend.get_application(application_id), run), _MotoJobRun(run))
         return run
 
+    @patches.replacing(EMRServerlessBackend, "cancel_job_run")
     def cancel_job_run(backend: Any, application_id: str, job_run_id: str) -> tuple[str, str]:
         run = backend.get_job_run(application_id, job_run_id)
         if run.state in ("SUCCESS", "FAILED", "CANCELLED"):
@@ -84,15 +86,12 @@ def job_runs(patches: Patches, driver: EmrDriver) -> None:
         driver.stop(run.arn, "cancelled")
         return application_id, job_run_id
 
+    @patches.replacing(EMRServerlessBackend, "list_job_runs")
     def list_job_runs(backend: Any, application_id: str, *args: Any, **kwargs: Any) -> Any:
         backend.get_application(application_id)
         if application_id not in backend.job_runs:
             return []
         return stock_list(backend, application_id, *args, **kwargs)
-
-    patches.replace(EMRServerlessBackend, "start_job_run", start_job_run)
-    patches.replace(EMRServerlessBackend, "cancel_job_run", cancel_job_run)
-    patches.replace(EMRServerlessBackend, "list_job_runs", list_job_runs)
 
 
 class _MotoJobRun:

@@ -24,12 +24,11 @@ def targets(patches: Patches, send: Callable[[Any, dict[str, Any]], None]) -> No
     `send(rule, event)` sends to all targets of the rule.
     """
 
+    @patches.replacing(Rule, "send_to_targets")
     def send_to_targets(rule: Any, event: dict[str, Any], *_: Any) -> None:
         pattern = rule.event_pattern
         if rule.state == "ENABLED" and pattern.dump() and pattern.matches_event(event):
             send(rule, event)
-
-    patches.replace(Rule, "send_to_targets", send_to_targets)
 
 
 def scheduler(patches: Patches) -> None:

@@ -1,6 +1,7 @@
 """Repairs of Lambda."""
 # ruff: noqa: ANN401 - moto's insides, which have no types worth naming
 
+from collections.abc import Mapping
 from typing import Any
 
 from moto.awslambda.models import ImageConfig, LambdaFunction
@@ -17,19 +18,13 @@ def images(patches: Patches) -> None:
 
     Stock moto: CloudFormation drops all three, so the function is a zip file without code.
     """
-    stock_create = LambdaFunction.create_from_cloudformation_json
 
-    def create(
-        _cls: type, resource_name: str, cloudformation_json: Any, *args: Any, **kwargs: Any
-    ) -> Any:
-        made: Any = stock_create(resource_name, cloudformation_json, *args, **kwargs)
-        properties = cloudformation_json["Properties"]
+    def change(made: Any, properties: Mapping[str, Any]) -> None:
         made.package_type = properties.get("PackageType", "Zip")
         made.image_config = ImageConfig(properties.get("ImageConfig", {}))
         made.log_group = properties.get("LoggingConfig", {}).get("LogGroup")
-        return made
 
-    patches.replace(LambdaFunction, "create_from_cloudformation_json", classmethod(create))
+    patches.complete(LambdaFunction, change)
 
 
 def invocation(patches: Patches, invoker: LambdaDriver) -> None:
@@ -42,6 +37,7 @@ def invocation(patches: Patches, invoker: LambdaDriver) -> None:
     Stock moto: runs functions in Docker containers, or echoes the input.
     """
 
+    @patches.replacing(LambdaFunction, "invoke")
     def invoke(function: Any, body: Any, request_headers: Any, response_headers: Any) -> bytes:
         payload = body if isinstance(body, bytes) else (body or "{}").encode()
         invocation_type = request_headers.get("X-Amz-Invocation-Type", "RequestResponse")
@@ -52,5 +48,3 @@ def invocation(patches: Patches, invoker: LambdaDriver) -> None:
         if failed:
             response_headers["x-amz-function-error"] = "Unhandled"
         return response
-
-    patches.replace(LambdaFunction, "invoke", invoke)

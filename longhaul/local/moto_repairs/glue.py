@@ -42,10 +42,12 @@ def versions(patches: Patches) -> None:
     lock = RLock()
     stock_create_table = GlueBackend.create_table
 
+    @patches.replacing(GlueBackend, "create_table")
     def create_table(backend: GlueBackend, *args: Any, **named: Any) -> Any:
         with lock:
             return stock_create_table(backend, *args, **named)
 
+    @patches.replacing(GlueResponse, "update_table")
     def update_table(response: GlueResponse) -> "ActionResult":
         asked: dict[str, Any] = response.parameters
         with lock:
@@ -62,6 +64,3 @@ def versions(patches: Patches) -> None:
             if asked.get("SkipArchive"):
                 table.versions.pop(current, None)
         return EmptyResult()
-
-    patches.replace(GlueBackend, "create_table", create_table)
-    patches.replace(GlueResponse, "update_table", update_table)

@@ -1,12 +1,14 @@
 """Applies repairs to moto, and undoes them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from moto.cloudformation import parsing
 
 ABSENT = object()
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Made:
@@ -69,6 +71,26 @@ class Patches:
             if before is ABSENT
             else partial(setattr, owner, name, before)
         )
+
+    def replacing(self, owner: object, name: str) -> Callable[[F], F]:
+        """Decorate the function that takes the place of `owner.name` until `undo`."""
+
+        def put(function: F) -> F:
+            self.replace(owner, name, function)
+            return function
+
+        return put
+
+    def complete(self, owner: Any, change: Callable[[Any, Mapping[str, Any]], None]) -> None:  # noqa: ANN401 - a class of moto's
+        """Until `undo`, `change` gets each resource that a template makes, with its properties."""
+        stock = owner.create_from_cloudformation_json
+
+        def create(_cls: type, name: str, template: Any, *args: Any, **named: Any) -> Any:  # noqa: ANN401 - moto's
+            made = stock(name, template, *args, **named)
+            change(made, template.get("Properties", {}))
+            return made
+
+        self.replace(owner, "create_from_cloudformation_json", classmethod(create))
 
     def replace_item(self, mapping: Any, key: str, value: object) -> None:  # noqa: ANN401 - moto's mappings are typed dictionaries
         """Set an entry of a mapping until `undo`."""

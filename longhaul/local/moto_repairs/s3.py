@@ -3,6 +3,7 @@
 
 import json
 import re
+from collections.abc import Mapping
 from threading import RLock
 from typing import Any, Final
 
@@ -25,13 +26,12 @@ def conditional(patches: Patches) -> None:
     lock = RLock()
     stock_put = S3Response.put_object
 
+    @patches.replacing(S3Response, "put_object")
     def put_object(response: Any) -> Any:
         if not (response.headers.get("If-Match") or response.headers.get("If-None-Match")):
             return stock_put(response)
         with lock:
             return stock_put(response)
-
-    patches.replace(S3Response, "put_object", put_object)
 
 
 def events(patches: Patches) -> None:
@@ -44,15 +44,15 @@ def events(patches: Patches) -> None:
     Stock moto: a bucket that CloudFormation makes has no notification configuration. It writes
     `eTag`.
     """
-    stock_create = FakeBucket.create_from_cloudformation_json
 
-    def create(name: str, template: Any, *args: Any, **kwargs: Any) -> Any:
-        bucket = stock_create(name, template, *args, **kwargs)
-        wanted = template.get("Properties", {}).get("NotificationConfiguration", {})
+    def change(bucket: Any, properties: Mapping[str, Any]) -> None:
+        wanted = properties.get("NotificationConfiguration", {})
         if wanted.get("EventBridgeConfiguration"):
             bucket.set_notification_configuration({"EventBridgeConfiguration": {}})
-        return bucket
 
+    patches.complete(FakeBucket, change)
+
+    @patches.replacing(notifications, "_send_event_bridge_message")
     def send_event(account: str, bucket: Any, event_name: Any, key: Any) -> None:
         _, kind, reason = event_name.value.split(":")
         if kind != "ObjectCreated":
@@ -75,9 +75,6 @@ def events(patches: Patches) -> None:
             "Resources": [bucket.arn],
         }
         events_backends[account][bucket.region_name].put_events([event])
-
-    patches.replace(FakeBucket, "create_from_cloudformation_json", staticmethod(create))
-    patches.replace(notifications, "_send_event_bridge_message", send_event)
 
 
 _RANGE: Final = re.compile(r"bytes=(\d*)-(\d*)")
@@ -116,14 +113,13 @@ def ranges(patches: Patches) -> None:
     """
     stock = S3Response.get_object
 
+    @patches.replacing(S3Response, "get_object")
     def get_object(response: Any) -> Any:
         if _is_range(response.headers.get("range") or ""):
             key, not_modified = response._get_key()
             if key.size:
                 response._get_key = lambda: (_InParts(key), not_modified)
         return stock(response)
-
-    patches.replace(S3Response, "get_object", get_object)
 
 
 def _is_range(header: str) -> bool:
@@ -148,17 +144,16 @@ def uploads(patches: Patches) -> None:
         if multipart_id not in backend.get_bucket(bucket_name).multiparts:
             raise NoSuchUpload(upload_id=multipart_id)
 
+    @patches.replacing(S3Backend, "upload_part")
     def upload_part(
         backend: Any, bucket_name: str, multipart_id: str, part_id: int, value: bytes
     ) -> Any:
         require(backend, bucket_name, multipart_id)
         return stock_part(backend, bucket_name, multipart_id, part_id, value)
 
+    @patches.replacing(S3Backend, "complete_multipart_upload")
     def complete_multipart_upload(
         backend: Any, bucket_name: str, multipart_id: str, body: Any
     ) -> Any:
         require(backend, bucket_name, multipart_id)
         return stock_complete(backend, bucket_name, multipart_id, body)
-
-    patches.replace(S3Backend, "upload_part", upload_part)
-    patches.replace(S3Backend, "complete_multipart_upload", complete_multipart_upload)

@@ -90,11 +90,11 @@ def clients(
             service, endpoint=endpoint, region=region, credentials=lent, config=config
         )
 
+    @patches.replacing(lambda_eval_utils, "boto_client_for")
     def boto_client_for(region: str, service: str, state_credentials: Any = None) -> Any:
         role = state_credentials.role_arn if state_credentials else None
         return client(service, region, role)
 
-    patches.replace(lambda_eval_utils, "boto_client_for", boto_client_for)
     return boto_client_for
 
 
@@ -182,26 +182,25 @@ def interrupts(patches: Patches) -> None:
     stock_set_error = Environment.set_error
     stock_jitter = JitterStrategyDecl._eval_body
 
+    @patches.replacing(Environment, "__init__")
     def init(env: Any, *args: Any, **kwargs: Any) -> None:
         stock_init(env, *args, **kwargs)
         env.program_state_event = Latch()
 
+    @patches.replacing(Environment, "set_error")
     def set_error(env: Any, error: Any) -> None:
         with env._state_mutex:
             # In the state `None` the environment has not started yet, and may still fail.
             if env._program_state is None or env.is_running():
                 stock_set_error(env, error)
 
+    @patches.replacing(JitterStrategyDecl, "_eval_body")
     def pause_before_retry(jitter: Any, env: Any) -> None:
         # This is the last step before stock moto sleeps for the pause on the stack. Wait here
         # instead, where a stop ends the wait, and leave a pause of zero.
         stock_jitter(jitter, env)
         env.program_state_event.wait(env.stack.pop())
         env.stack.append(0)
-
-    patches.replace(Environment, "__init__", init)
-    patches.replace(Environment, "set_error", set_error)
-    patches.replace(JitterStrategyDecl, "_eval_body", pause_before_retry)
 
 
 StateTaskService = state_task_service.StateTaskService
@@ -218,18 +217,17 @@ def parameters(patches: Patches) -> None:
     parameter names. The translation used here is moto's own, which moto never calls.
     """
 
+    @patches.replacing(StateTaskService, "_normalise_parameters")
     def normalise_parameters(state: Any, parameters: Any, **of: str | None) -> None:
         shape = _operation_of(state, **of).input_shape
         if shape is not None:
             state._to_boto_request(parameters, shape)
 
+    @patches.replacing(StateTaskService, "_normalise_response")
     def normalise_response(state: Any, response: Any, **of: str | None) -> None:
         shape = _operation_of(state, **of).output_shape
         if shape is not None:
             state._from_boto_response(response, shape)
-
-    patches.replace(StateTaskService, "_normalise_parameters", normalise_parameters)
-    patches.replace(StateTaskService, "_normalise_response", normalise_response)
 
 
 def _operation_of(
@@ -300,6 +298,7 @@ def start_stop(
     stock_start_execution = StepFunctionsParserBackend.start_execution
     stock_reflect: Any = BaseExecutionWorkerCommunication._reflect_execution_status
 
+    @patches.replacing(StepFunctionsParserBackend, "start_execution")
     def start_execution(
         backend: Any,
         state_machine_arn: str,
@@ -312,12 +311,14 @@ def start_stop(
                 backend, state_machine_arn, name or str(uuid.uuid4()), execution_input, **kwargs
             )
 
+    @patches.replacing(Execution, "start")
     def start(execution: Any) -> None:
         execution.exec_worker = execution._get_start_execution_worker()
         execution.exec_status = ExecutionStatus.RUNNING
         on_status_change(execution)
         execution.exec_worker.start()
 
+    @patches.replacing(ExecutionWorker, "start")
     def start_worker(worker: Any) -> None:
         # Prepare both before the response: a stop, a describe or a history may come next. (Stock
         # moto prepares them in the thread.)
@@ -328,6 +329,7 @@ def start_stop(
         worker._get_evaluation_environment = lambda: worker.env
         Thread(target=worker._execution_logic, name="execution", daemon=True).start()
 
+    @patches.replacing(Execution, "stop")
     def stop(execution: Any, stop_date: datetime, error: str | None, cause: str | None) -> None:
         with lock:
             if execution.exec_status != ExecutionStatus.RUNNING:
@@ -337,6 +339,7 @@ def start_stop(
         execution.exec_worker.stop(stop_date=stop_date, error=error, cause=cause)
         on_status_change(execution)
 
+    @patches.replacing(BaseExecutionWorkerCommunication, "_reflect_execution_status")
     def reflect_execution_status(communication: Any) -> None:
         execution = communication.execution
         with lock:
@@ -345,6 +348,7 @@ def start_stop(
             stock_reflect(communication)
         on_status_change(execution)
 
+    @patches.replacing(StepFunctionResponse, "stop_execution")
     def stop_execution(response: Any) -> Any:
         execution = response.stepfunction_backend.describe_execution(
             response._get_param("executionArn")
@@ -353,15 +357,6 @@ def start_stop(
             datetime.now(tz=UTC), response._get_param("error"), response._get_param("cause")
         )
         return ActionResult({"stopDate": execution.stop_date})
-
-    patches.replace(StepFunctionsParserBackend, "start_execution", start_execution)
-    patches.replace(Execution, "start", start)
-    patches.replace(Execution, "stop", stop)
-    patches.replace(ExecutionWorker, "start", start_worker)
-    patches.replace(
-        BaseExecutionWorkerCommunication, "_reflect_execution_status", reflect_execution_status
-    )
-    patches.replace(StepFunctionResponse, "stop_execution", stop_execution)
 
 
 def stop_all_executions() -> None:
@@ -425,6 +420,7 @@ def threads(patches: Patches) -> None:
     stock_eval = Program.eval
     stock_logic: Any = ExecutionWorker._execution_logic
 
+    @patches.replacing(Program, "eval")
     def eval_here(program: Any, env: Any) -> None:
         if program.timeout_seconds is not None:
             stock_eval(program, env)
@@ -436,9 +432,7 @@ def threads(patches: Patches) -> None:
                 env.next_state_name = program.start_at.start_at_name
         program._eval_body(env)
 
+    @patches.replacing(ExecutionWorker, "_execution_logic")
     def execution_logic(worker: Any) -> None:
         stock_logic(worker)
         TMP_THREADS.clear()
-
-    patches.replace(Program, "eval", eval_here)
-    patches.replace(ExecutionWorker, "_execution_logic", execution_logic)

@@ -31,25 +31,24 @@ def receipts(patches: Patches) -> None:
     stock_mark_received = models.Message.mark_received
     stock_delete = models.Queue.delete_message
 
+    @patches.replacing(models.Message, "mark_received")
     def mark_received(message: Any, visibility_timeout: int | None = None) -> None:
         message.received_at_ms = unix_time_millis()
         stock_mark_received(message, visibility_timeout=visibility_timeout)
 
+    @patches.replacing(models.SQSBackend, "change_message_visibility")
     def change_message_visibility(
         backend: Any, queue_name: str, receipt_handle: str, visibility_timeout: int
     ) -> None:
         queue = backend.get_queue(queue_name)
         _extend(queue, receipt_handle, int(visibility_timeout))
 
+    @patches.replacing(models.Queue, "delete_message")
     def delete_message(queue: Any, receipt_handle: str) -> None:
         with queue._messages_lock:
             message = _message_of(queue, receipt_handle)
             if message is None or message.receipt_handle == receipt_handle:
                 stock_delete(queue, receipt_handle)
-
-    patches.replace(models.Message, "mark_received", mark_received)
-    patches.replace(models.SQSBackend, "change_message_visibility", change_message_visibility)
-    patches.replace(models.Queue, "delete_message", delete_message)
 
 
 class _NotInFlight(ReceiptHandleIsInvalid):
@@ -103,6 +102,7 @@ def receive(patches: Patches, closing: Event) -> None:
         closing: ends long polls early. Otherwise they outlive the embedded AWS by up to 20 s.
     """
 
+    @patches.replacing(models.SQSBackend, "receive_message")
     def receive_message(
         backend: Any,
         queue_name: str,
@@ -125,8 +125,6 @@ def receive(patches: Patches, closing: Event) -> None:
         for message in received:
             models._filter_message_attributes(message, message_attribute_names or [])
         return received
-
-    patches.replace(models.SQSBackend, "receive_message", receive_message)
 
 
 def wake_long_polls() -> None:

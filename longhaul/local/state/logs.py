@@ -13,14 +13,13 @@ from longhaul.local.state.store import Store
 def apply(patches: Patches, store: Store) -> None:
     stock: Any = LogsBackend.put_log_events
 
+    @patches.replacing(LogsBackend, "put_log_events")
     def put_log_events(
         backend: Any, log_group_name: str, log_stream_name: str, log_events: list[dict[str, Any]]
     ) -> Any:
         result = stock(backend, log_group_name, log_stream_name, log_events)
         store.put("log", {uuid.uuid4().hex: (log_group_name, log_stream_name, log_events)})
         return result
-
-    patches.replace(LogsBackend, "put_log_events", put_log_events)
 
 
 def restore(store: Store, account: str, region: str) -> None:

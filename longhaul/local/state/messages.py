@@ -16,6 +16,7 @@ def apply(patches: Patches, store: Store) -> None:
     def keep(message: Any, *_: Any) -> None:
         store.put("message", {message.id: vars(message)})
 
+    @patches.replacing(Queue, "add_message")
     def add_message(queue: Any, message: Any) -> None:
         message.queue_name = queue.name
         keep(message)  # before another can receive it, and so write it
@@ -27,7 +28,6 @@ def apply(patches: Patches, store: Store) -> None:
         gone = {each.id for each in before} - {each.id for each in messages}
         store.put("message", dict.fromkeys(gone))
 
-    patches.replace(Queue, "add_message", add_message)
     for name in ("mark_received", "change_visibility"):
         keep_after(patches, store, Message, name, keep)
     # Who removes messages for good gives the queue another list.

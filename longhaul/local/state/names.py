@@ -19,10 +19,10 @@ def apply(patches: Patches) -> None:
     stock = parsing.generate_resource_name
     end = local()
 
+    @patches.replacing(parsing, "generate_resource_name")
     def generate_resource_name(resource_type: str, stack_name: str, logical_id: str) -> str:
         digest = hashlib.sha256(f"{stack_name}/{logical_id}".encode()).hexdigest()
         end.value = digest[:_LENGTH].upper()
         return stock(resource_type, stack_name, logical_id)
 
-    patches.replace(parsing, "generate_resource_name", generate_resource_name)
     patches.replace(parsing, "random_suffix", lambda: end.value)
