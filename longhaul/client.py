@@ -43,6 +43,7 @@ from longhaul.operations.errors import (
     WaitTimeoutError,
     is_gone,
 )
+from longhaul.operations.look import status_in
 from longhaul.operations.rerun import Rerun
 from longhaul.operations.stack import Stack
 from longhaul.operations.submit import (
@@ -55,14 +56,13 @@ from longhaul.operations.submit import (
     new_ids,
     submissions,
 )
-from longhaul.operations.view import JobStatus, job_status
+from longhaul.operations.view import JobStatus
 from longhaul.operations.wait import (
     Awaited,
     Standing,
     SubmittedJob,
     conflicting,
     standing,
-    unclaimed,
 )
 from longhaul.outputs.publisher import read_manifest
 
@@ -458,10 +458,7 @@ class Client:
                 f"job_id {found.key.partition('#')[2]!r} belongs to a different request: this one "
                 "went to the dead-letter queue"
             )
-        if found.lease is None:
-            return unclaimed(found)
-        parts = self._stack.parts
-        return job_status(found.lease, parts.settings, parts.executions, parts.clock.now())
+        return status_in(self._stack, found)
 
     def _files(self, output: str) -> tuple[OutputFile, ...]:
         if is_table(output):

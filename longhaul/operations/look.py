@@ -7,13 +7,14 @@ from itertools import islice
 from multiprocessing.pool import ThreadPool
 from typing import TYPE_CHECKING, Final
 
-from longhaul.core.lease import Lease, State, shown_state
+from longhaul.core.lease import QUEUED, Lease, State, shown_state
 from longhaul.core.pace import SlotUse
 from longhaul.core.request import Names
 from longhaul.core.settings import Stage
 from longhaul.operations.find import Ages
 from longhaul.operations.stage_counts import StageCounts
 from longhaul.operations.view import JobStatus, job_status
+from longhaul.operations.wait import Standing
 
 if TYPE_CHECKING:
     from longhaul.operations.stack import Stack
@@ -133,6 +134,14 @@ def status_of(stack: "Stack", row: Lease, uses: Mapping[str, SlotUse] | None = N
     """How a job stands; `uses`: the slots of its stage, where they are known."""
     now = stack.parts.clock.now()
     return job_status(row, stack.settings, stack.parts.executions, now, uses or {})
+
+
+def status_in(stack: "Stack", standing: Standing) -> JobStatus:
+    """How a job stands that is waited for, also while no row is about it."""
+    if standing.lease is not None:
+        return status_of(stack, standing.lease)
+    stage, _, job_id = standing.key.partition("#")
+    return JobStatus(job_id=job_id, stage=stage, state="CANCELLED" if standing.done else QUEUED)
 
 
 def _texts(row: Lease) -> Sequence[str]:

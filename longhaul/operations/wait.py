@@ -5,10 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from longhaul.core.lease import QUEUED, Lease, State, job_key
+from longhaul.core.lease import Lease, State, job_key
 from longhaul.core.ports import Clock, Leases
 from longhaul.operations.submit import Problem, Submission
-from longhaul.operations.view import JobStatus
 
 _MIN_PERIOD_S = 1.0
 # A call reads a hundred rows. At this pace reading takes only a fraction of the period.
@@ -142,12 +141,6 @@ def standing(awaited: Awaited, row: Lease | None) -> Standing:
     if not row.is_mark and _is_of_other_work(awaited, row):
         return Standing(awaited.key, row, done=True, conflict=True)
     return Standing(awaited.key, row, done=row.is_finished)
-
-
-def unclaimed(standing: Standing) -> JobStatus:
-    """The status of a job that no row is about."""
-    stage, _, job_id = standing.key.partition("#")
-    return JobStatus(job_id=job_id, stage=stage, state="CANCELLED" if standing.done else QUEUED)
 
 
 def _is_of_other_work(awaited: Awaited, row: Lease) -> bool:

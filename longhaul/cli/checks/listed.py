@@ -75,10 +75,11 @@ def tell(out: Output, findings: Iterable[Finding]) -> Counter[Level]:
     counts: Counter[Level] = Counter()
     for each in findings:
         counts[each.level] += 1
-        if out.as_json:
-            out.record({"level": each.level.value, "what": each.what, "do": each.do or None})
-            continue
-        out.line(f"{MARKS[each.level]}  {each.what}", style=STYLES[each.level])
-        if each.do:
+        out.item(
+            {"level": each.level.value, "what": each.what, "do": each.do or None},
+            f"{MARKS[each.level]}  {each.what}",
+            STYLES[each.level],
+        )
+        if each.do and not out.as_json:
             out.line(f"    → {each.do}")
     return counts

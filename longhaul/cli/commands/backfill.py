@@ -206,29 +206,26 @@ def _read(file: str) -> str:
 
 
 def _show(out: Output, planned: "list[Planned]") -> None:
-    if out.as_json:
-        for each in planned:
-            request = json.loads(each.submission.body)
-            out.record(
-                {
-                    "step": each.step,
-                    "state": each.why or None,
-                    "value": each.submission.position,
-                    "request": request,
-                }
-            )
-    else:
-        rows = [
-            [
-                each.submission.job_id,
-                each.step,
-                each.why,
-                each.submission.position,
-                ", ".join(each.submission.request.places.values()),
-            ]
-            for each in planned
+    records = (
+        {
+            "step": each.step,
+            "state": each.why or None,
+            "value": each.submission.position,
+            "request": json.loads(each.submission.body),
+        }
+        for each in planned
+    )
+    rows = (
+        [
+            each.submission.job_id,
+            each.step,
+            each.why,
+            each.submission.position,
+            ", ".join(each.submission.request.places.values()),
         ]
-        out.table(("job", "step", "state", "value", "output"), rows)
+        for each in planned
+    )
+    out.listing(records, ("job", "step", "state", "value", "output"), rows)
     _say(out, planned)
 
 

@@ -40,7 +40,7 @@ def cancel(
     Example: longhaul cancel flights-2013-01 flights-2013-02
     """
     from longhaul.cli.display.job import NOT_KNOWN
-    from longhaul.operations.look import status_of
+    from longhaul.core.lease import shown_state
     from longhaul.operations.named import checked_id, find_certain
     from longhaul.operations.view import cancelled_as, is_stopped
 
@@ -69,12 +69,15 @@ def cancel(
             out.note(f"{unsent:,} more were not sent: it was cancelled")
         too_late += not (unsent or any(is_stopped(row) for row in rows))
         for row in rows:
-            if as_json:
-                job = status_of(target, row)
-                record = {"job_id": job.job_id, "stage": job.stage, "state": job.state}
-                out.record({**record, "queued": row.is_open_mark})
-            else:
-                is_unknown = isinstance(work, str) and row.is_open_mark
-                out.line(f"{row.job_id}: {NOT_KNOWN if is_unknown else cancelled_as(row)}")
+            is_unknown = isinstance(work, str) and row.is_open_mark
+            out.item(
+                {
+                    "job_id": row.job_id,
+                    "stage": row.stage,
+                    "state": shown_state(row),
+                    "queued": row.is_open_mark,
+                },
+                f"{row.job_id}: {NOT_KNOWN if is_unknown else cancelled_as(row)}",
+            )
     if too_late:
         raise typer.Exit(ExitStatus.FAILED)

@@ -201,17 +201,15 @@ def _rerun_jobs(
     out.say_where(target)
     for each in planned:
         message_id = None if dry_run else target.rerunner.send(each)
-        if out.as_json:
-            out.record(
-                {
-                    "job_id": each.of.job_id,
-                    "stage": each.of.stage,
-                    "message_id": message_id,
-                    "run_before": each.of.run,
-                }
-            )
-        else:
-            out.line(each.of.job_id)
+        out.item(
+            {
+                "job_id": each.of.job_id,
+                "stage": each.of.stage,
+                "message_id": message_id,
+                "run_before": each.of.run,
+            },
+            each.of.job_id,
+        )
     if dry_run:
         out.note(f"would run {counted(len(planned), 'job')} again: nothing was sent")
     elif any(each.of.state == "DEAD" for each in planned):

@@ -34,20 +34,20 @@ def list_secrets(target: "Target", *, stage: StageOption = None, as_json: AsJson
 
     out = Output(as_json=as_json)
     chosen = target.stage(stage).name if stage else None
-    rows = []
-    for each in stage_secrets(target):
-        if chosen not in (None, each.stage):
-            continue
-        there = is_there(target, each.ref)
-        if as_json:
-            record = {"stage": each.stage, "variable": each.variable, "secret": each.text}
-            out.record({**record, "is_there": there})
-        else:
-            rows.append((each.stage, each.variable, "yes" if there else "missing", each.text))
-    if as_json:
-        return
-    out.table(COLUMNS, rows)
-    if not rows:
+    found = [
+        (each, is_there(target, each.ref))
+        for each in stage_secrets(target)
+        if chosen in (None, each.stage)
+    ]
+    out.listing(
+        (
+            {"stage": of.stage, "variable": of.variable, "secret": of.text, "is_there": there}
+            for of, there in found
+        ),
+        COLUMNS,
+        [(of.stage, of.variable, "yes" if there else "missing", of.text) for of, there in found],
+    )
+    if not found and not as_json:
         out.note("no stage of the stack has secrets: docs/stages.md says how one gets some")
 
 

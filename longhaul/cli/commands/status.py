@@ -190,11 +190,8 @@ def _history(out: Output, target: "Target", work: "Work") -> None:
 
     row, now = work.found, target.parts.clock.now()
     (lane,), job = lanes_of(target, [row]), status_of(target, row)
-    if out.as_json:
-        for each in lane.attempts:
-            out.record(attempt_record(each, target.parts.executions, now))
-    else:
-        out.table(COLUMNS, [row_of(each, now) for each in lane.attempts])
+    records = (attempt_record(each, target.parts.executions, now) for each in lane.attempts)
+    out.listing(records, COLUMNS, [row_of(each, now) for each in lane.attempts])
     if not lane.attempts:
         ended = f"{ended_before(job)} before it began: it had no attempt"
         out.note("it has not begun" if job.was_accepted else ended)

@@ -210,11 +210,8 @@ def submit(
     _keep_unsent(out, report, Path(f"unsent-{now:%Y%m%d-%H%M%S}.jsonl"))
     for each in report.sent:
         job_id = each.submission.job_id
-        if as_json:
-            sent = {"job_id": job_id, "stage": to_stage.name, "message_id": each.message_id}
-            out.record(sent)
-        else:
-            out.line(job_id)
+        sent = {"job_id": job_id, "stage": to_stage.name, "message_id": each.message_id}
+        out.item(sent, job_id)
     if report.stopped_by is not None:
         raise report.stopped_by
     if report.unsent:

@@ -49,20 +49,18 @@ def verify(
     finally:
         out.note("cancelling what runs still, and deleting outputs and dead letters")
         run.close()
-    if as_json:
-        for each in results:
-            out.record(
-                {
-                    "case": each.case,
-                    "verdict": each.verdict,
-                    "expected": each.expected,
-                    "happened": each.happened,
-                    "do": each.do or None,
-                }
-            )
-    else:
-        rows = [(each.verdict, each.case, each.expected, each.happened) for each in results]
-        out.table(_COLUMNS, rows)
+    records = (
+        {
+            "case": each.case,
+            "verdict": each.verdict,
+            "expected": each.expected,
+            "happened": each.happened,
+            "do": each.do or None,
+        }
+        for each in results
+    )
+    rows = [(each.verdict, each.case, each.expected, each.happened) for each in results]
+    out.listing(records, _COLUMNS, rows)
     for each in results:
         if each.do:
             out.note(f"{each.case}: → {each.do}", style="yellow")

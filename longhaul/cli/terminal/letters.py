@@ -12,7 +12,7 @@ from longhaul.cli.target import Target
 from longhaul.cli.terminal.output import Output
 from longhaul.core.settings import Stage
 from longhaul.operations.dead_letters import Handling, Which
-from longhaul.operations.letter import CLASSES, DeadLetter
+from longhaul.operations.letter import CLASSES
 
 Act = Callable[[Stage, Which], Handling]
 
@@ -76,7 +76,15 @@ def handle_letters(
                 out.note(f"{name_of(letter)}: not done: {problem}", style="red")
             else:
                 done += 1
-                _did(out, letter)
+                out.item(
+                    {
+                        "message_id": letter.message_id,
+                        "job_id": letter.job_id,
+                        "label": letter.label,
+                        "class": letter.kind,
+                    },
+                    letter.job_id or letter.message_id,
+                )
         if gone:
             out.note(
                 f"{stage.name}: {gone} were no longer there, or another process holds them",
@@ -107,17 +115,3 @@ def check_found(which: Which, count: int, missing: Collection[str]) -> None:
             "`longhaul dlq list` shows all",
             ExitStatus.NOT_FOUND,
         )
-
-
-def _did(out: Output, letter: DeadLetter) -> None:
-    if out.as_json:
-        out.record(
-            {
-                "message_id": letter.message_id,
-                "job_id": letter.job_id,
-                "label": letter.label,
-                "class": letter.kind,
-            }
-        )
-    else:
-        out.line(letter.job_id or letter.message_id)

@@ -14,10 +14,10 @@ from longhaul.cli.display.text import printable
 from longhaul.cli.errors import ExitStatus
 from longhaul.cli.target import Target
 from longhaul.cli.terminal.output import Output
-from longhaul.operations.look import status_of
+from longhaul.operations.look import status_in
 from longhaul.operations.tree import progress, statuses
 from longhaul.operations.view import JobStatus, as_json
-from longhaul.operations.wait import Awaited, Standing, unclaimed
+from longhaul.operations.wait import Awaited, Standing
 from longhaul.pipelines.trees import TreeJob
 
 _MAX_LINES = 15
@@ -66,7 +66,7 @@ def wait_for(
             why = "the id belongs to a different request: ours went to the dead-letter queue"
             out.note(f"{job_id}: {why}", style="red")
         else:
-            _tell(out, status_of(target, each.lease) if each.lease else unclaimed(each))
+            _tell(out, status_in(target, each))
     for tree in trees:
         for key, job in statuses(target, tree).items():
             if key != tree.key and job.was_accepted:
@@ -105,10 +105,7 @@ def _telling(out: Output) -> Iterator[Tell]:
 
 def _lines(target: Target, standings: Mapping[str, Standing], *, live: bool) -> Mapping[str, str]:
     """A line for each job that is known; live for those that go on, below the numbers of all."""
-    known = {
-        key: status_of(target, each.lease) if each.lease else unclaimed(each)
-        for key, each in standings.items()
-    }
+    known = {key: status_in(target, each) for key, each in standings.items()}
     states = Counter(job.state for job in known.values())
     lines = {"": ", ".join(f"{count} {state}" for state, count in states.items())} if live else {}
     for key, job in known.items():

@@ -50,6 +50,26 @@ class Output:
         """To stderr: progress, explanations, the next step."""
         self.err.print(Text(printable(text, lines=True), style=style), soft_wrap=True)
 
+    def item(self, record: Mapping[str, Any], line: str, style: str = "") -> None:
+        """One thing, as JSON for programs or as a line for people."""
+        if self.as_json:
+            self.record(record)
+        else:
+            self.line(line, style)
+
+    def listing(
+        self,
+        records: Iterable[Mapping[str, Any]],
+        columns: Sequence[str],
+        rows: Iterable[Sequence[str]],
+    ) -> None:
+        """The same things as JSON for programs or as a table for people."""
+        if self.as_json:
+            for each in records:
+                self.record(each)
+        else:
+            self.table(columns, rows)
+
     def say_where(self, target: object) -> None:
         """Name the place before a change: whether an embedded AWS runs decides which one it is."""
         self.note(f"→ {target}")
