@@ -86,7 +86,7 @@ class Jobs:
 
         Rows in `known`, by key, are not read again where they have the end that the index has.
         """
-        now = self.clock.now()
+        now, seen = self.clock.now(), known or {}
         until = now - ages.older_than if ages.older_than else now
         since = now - ages.newer_than if ages.newer_than else LONG_AGO
         ends = heapq.merge(
@@ -102,22 +102,17 @@ class Jobs:
             reverse=True,
         )
         while page := list(islice(ends, _PAGE)):
-            kept = {key: row for at, key in page if (row := _ended(known or {}, key, at))}
+            kept = {key: seen[key] for at, key in page if _has_ended_at(seen.get(key), at)}
             rows = kept | dict(self.leases.load_many(key for _, key in page if key not in kept))
             for at, key in page:
                 row = rows.get(key)
-                if row is not None and row.state in states and has_ended_at(row, at):
+                if row is not None and row.state in states and _has_ended_at(row, at):
                     yield row
 
 
-def _ended(known: Mapping[str, Lease], key: str, at: datetime) -> Lease | None:
-    row = known.get(key)
-    return row if row is not None and has_ended_at(row, at) else None
-
-
-def has_ended_at(row: Lease, at: datetime) -> bool:
+def _has_ended_at(row: Lease | None, at: datetime) -> bool:
     """Whether a row still has the end that the index has: a new run may have begun since."""
-    return row.is_finished and row.settled_at == at
+    return row is not None and row.is_finished and row.settled_at == at
 
 
 def moment_of(lease: Lease) -> datetime:

@@ -97,9 +97,6 @@ class _Sync(state_task_service_callback.StateTaskServiceCallback):
     def _get_supported_parameters(self) -> set[str] | None:
         return self._kind.PARAMETERS
 
-    def _client(self, part: Any, credentials: Any) -> Any:
-        return self._client_for(part.region, self._kind.SERVICE, credentials)
-
     def _eval_service_task(
         self,
         env: Any,
