@@ -11,24 +11,22 @@ from typing import Any, ClassVar
 from simulation.aws.service import ACCOUNT, Answer, Gate, Pages, RefusedError, Service, operation
 
 
+@dataclass(eq=False, repr=False)
 class FakeSts(Service):
     service = "sts"
 
-    def __init__(self, gate: Gate) -> None:
-        super().__init__(gate)
-        self.arn = f"arn:aws:sts::{ACCOUNT}:assumed-role/Operator/me"
+    arn: str = f"arn:aws:sts::{ACCOUNT}:assumed-role/Operator/me"
 
     @operation
     def get_caller_identity(self) -> Answer:
         return {"Account": ACCOUNT, "Arn": self.arn, "UserId": "AIDAEXAMPLE"}
 
 
+@dataclass(eq=False, repr=False)
 class FakeIam(Service):
     service = "iam"
 
-    def __init__(self, gate: Gate) -> None:
-        super().__init__(gate)
-        self.ecs_used = True  # then the account has the service-linked role of ECS
+    ecs_used: bool = True  # then the account has the service-linked role of ECS
 
     @operation
     def create_service_linked_role(self, *, AWSServiceName: str) -> Answer:
@@ -56,15 +54,16 @@ class FakeIam(Service):
         }
 
 
+@dataclass(eq=False, repr=False)
 class FakeSsm(Service):
     """The parameters of a bootstrapped account."""
 
     service = "ssm"
     paginators: ClassVar[Pages] = {"describe_parameters": (("NextToken", "NextToken"),)}
 
-    def __init__(self, gate: Gate) -> None:
-        super().__init__(gate)
-        self.parameters = {"/cdk-bootstrap/hnb659fds/version": "27"}
+    parameters: dict[str, str] = field(
+        default_factory=lambda: {"/cdk-bootstrap/hnb659fds/version": "27"}
+    )
 
     @operation
     def get_parameter(self, *, Name: str) -> Answer:
@@ -83,13 +82,14 @@ class FakeSsm(Service):
         return {"Parameters": [{"Name": name, "Type": "String"} for name in found]}
 
 
+@dataclass(eq=False, repr=False)
 class FakeServiceQuotas(Service):
     service = "service-quotas"
     paginators: ClassVar[Pages] = {"list_service_quotas": (("NextToken", "NextToken"),)}
 
-    def __init__(self, gate: Gate) -> None:
-        super().__init__(gate)
-        self.quotas: dict[str, float] = {"Fargate On-Demand vCPU resource count": 6_000.0}
+    quotas: dict[str, float] = field(
+        default_factory=lambda: {"Fargate On-Demand vCPU resource count": 6_000.0}
+    )
 
     @operation
     def list_service_quotas(self, *, ServiceCode: str) -> Answer:
@@ -101,12 +101,11 @@ class FakeServiceQuotas(Service):
         }
 
 
+@dataclass(eq=False, repr=False)
 class FakeCloudWatch(Service):
     service = "cloudwatch"
 
-    def __init__(self, gate: Gate) -> None:
-        super().__init__(gate)
-        self.ringing: dict[str, str] = {}  # description, by name of the alarm
+    ringing: dict[str, str] = field(default_factory=dict)  # description, by name of the alarm
 
     @operation
     def describe_alarms(self, *, AlarmNames: Sequence[str]) -> Answer:
@@ -143,6 +142,7 @@ class DeployedStack:
         }
 
 
+@dataclass(eq=False, repr=False)
 class FakeCloudFormation(Service):
     service = "cloudformation"
     paginators: ClassVar[Pages] = {
@@ -152,15 +152,13 @@ class FakeCloudFormation(Service):
         "describe_events": (("NextToken", "NextToken"),),
     }
 
-    def __init__(self, gate: Gate) -> None:
-        super().__init__(gate)
-        self.stacks: dict[str, DeployedStack] = {}
-        self.change_sets: dict[str, list[str]] = {}  # the statuses to come, by name
-        # Of the next change set: its statuses, why it failed, what it changes, what checks say.
-        self.statuses = ["CREATE_IN_PROGRESS", "CREATE_COMPLETE"]
-        self.reason = ""
-        self.changes: list[Answer] = []
-        self.events: list[Answer] = []
+    stacks: dict[str, DeployedStack] = field(default_factory=dict)
+    change_sets: dict[str, list[str]] = field(default_factory=dict)  # the statuses to come, by name
+    # Of the next change set: its statuses, why it failed, what it changes, what checks say.
+    statuses: list[str] = field(default_factory=lambda: ["CREATE_IN_PROGRESS", "CREATE_COMPLETE"])
+    reason: str = ""
+    changes: list[Answer] = field(default_factory=list)
+    events: list[Answer] = field(default_factory=list)
 
     @operation
     def describe_stacks(self, *, StackName: str | None = None) -> Answer:
@@ -239,16 +237,16 @@ class FakeCloudFormation(Service):
         return self.stacks[name]
 
 
+@dataclass(eq=False, repr=False)
 class FakeEc2(Service):
     service = "ec2"
     paginators: ClassVar[Pages] = dict.fromkeys(
         ("describe_vpc_endpoints", "describe_route_tables"), (("NextToken", "NextToken"),)
     )
 
-    def __init__(self, gate: Gate) -> None:
-        super().__init__(gate)
-        self.endpoints: list[Answer] = []  # VpcId and ServiceName of each
-        self.route_tables: list[Answer] = []  # VpcId, Associations and Routes of each
+    endpoints: list[Answer] = field(default_factory=list)  # VpcId and ServiceName of each
+    # VpcId, Associations and Routes of each.
+    route_tables: list[Answer] = field(default_factory=list)
 
     @operation
     def describe_vpc_endpoints(self, *, Filters: Sequence[Answer]) -> Answer:
@@ -266,14 +264,13 @@ def _of_vpc(found: Sequence[Answer], filters: Sequence[Answer]) -> list[Answer]:
     return [each for each in found if each["VpcId"] in by_vpc["Values"]]
 
 
+@dataclass(eq=False, repr=False)
 class FakeLambda(Service):
     service = "lambda"
 
-    def __init__(self, gate: Gate) -> None:
-        super().__init__(gate)
-        self.functions: dict[str, dict[str, str]] = {}  # environment, by name
-        self.concurrency = 1_000
-        self.mappings: list[dict[str, Any]] = []
+    functions: dict[str, dict[str, str]] = field(default_factory=dict)  # environment, by name
+    concurrency: int = 1_000
+    mappings: list[dict[str, Any]] = field(default_factory=list)
 
     @operation
     def get_function_configuration(self, *, FunctionName: str) -> Answer:

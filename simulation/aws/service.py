@@ -5,7 +5,8 @@ arguments, responses and errors. Any other argument is a TypeError, so that none
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import wraps
 from threading import RLock
 from types import SimpleNamespace
@@ -72,6 +73,7 @@ def client_error(
     return ClientError(response, operation)
 
 
+@dataclass(eq=False, repr=False)
 class Service:
     """Base of the fakes."""
 
@@ -81,12 +83,20 @@ class Service:
     # The classes of its errors by their codes, as botocore's clients have; for whom those count.
     exceptions: ClassVar[SimpleNamespace] = SimpleNamespace()
 
-    def __init__(self, gate: Gate) -> None:
-        self.gate = gate
+    gate: Gate
 
     def get_paginator(self, operation_name: str) -> "Paginator":
         tokens = self.paginators[operation_name]
         return Paginator(getattr(self, operation_name), tokens, self.page_limit)
+
+
+def page_of(name: str, found: Sequence[Any], token: str | None, size: int) -> Answer:
+    """A page of what was found, as the member `name`, and the token of the next one, if any."""
+    start = int(token or 0)
+    answer: Answer = {name: found[start : start + size]}
+    if start + size < len(found):
+        answer["nextToken"] = str(start + size)
+    return answer
 
 
 class Paginator:

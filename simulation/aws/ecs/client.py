@@ -21,6 +21,7 @@ from simulation.aws.service import (
     RefusedError,
     Service,
     operation,
+    page_of,
 )
 
 DESCRIBABLE = timedelta(hours=1)
@@ -244,11 +245,7 @@ class FakeEcs(Service):
             and family in (None, task.definition.family)
             and startedBy in (None, task.request.get("startedBy"))
         ]
-        start = int(nextToken or 0)
-        answer: Answer = {"taskArns": found[start : start + maxResults]}
-        if start + maxResults < len(found):
-            answer["nextToken"] = str(start + maxResults)
-        return answer
+        return page_of("taskArns", found, nextToken, maxResults)
 
     def _known(self, cluster: Cluster, task: str) -> Task | None:
         """A task by ARN or id, unless it stopped too long ago."""

@@ -19,6 +19,7 @@ from simulation.aws.service import (
     RefusedError,
     Service,
     operation,
+    page_of,
 )
 
 _LONGEST_RUN_MINUTES = 10_080  # of a batch job run, from EMR 7.11 on
@@ -189,16 +190,13 @@ class FakeEmrServerless(Service):
         application = self._application(applicationId)
         order = (*WAITING, "RUNNING", "CANCELLING", *ENDED)
         shown = [
-            run
+            run.summary()
             for state in order
             if not states or state in states
             for run in application.in_states((state,))
         ]
-        start, size = int(nextToken or 0), min(maxResults or self.page_size, self.page_size)
-        answer: Answer = {"jobRuns": [run.summary() for run in shown[start : start + size]]}
-        if start + size < len(shown):
-            answer["nextToken"] = str(start + size)
-        return answer
+        size = min(maxResults or self.page_size, self.page_size)
+        return page_of("jobRuns", shown, nextToken, size)
 
     def _check_state(self, application: Application) -> None:
         if application.state in ("STOPPING", "TERMINATED"):

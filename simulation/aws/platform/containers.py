@@ -48,7 +48,7 @@ class Containers:
 
     def __init__(self, around: Surroundings, ecs: FakeEcs, injector: Injector) -> None:
         self._around = around
-        self._ecs = ecs
+        self.ecs = ecs
         self._injector = injector
         self._counts: Counter[str] = Counter()
         self.running: dict[str, JobProcess] = {}  # by id; a task's is its ARN
@@ -88,10 +88,6 @@ class Containers:
             self._running_by_key[process.attempt.key].remove(process)
             for listener in self.is_over:
                 listener(process)
-
-    @property
-    def ecs(self) -> FakeEcs:
-        return self._ecs
 
     def _before_launch(self, request: Mapping[str, Any]) -> None:
         (override,) = request["overrides"]["containerOverrides"]

@@ -103,6 +103,32 @@ def wait_for_good() -> NoReturn:
     raise GreenletExit
 
 
+class Waiter:
+    """A process that waits until it is woken or its time is up."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
+        self._caller: Process | None = None
+
+    def wait(self, seconds: float | None) -> None:
+        """Let the calling process wait; None: without a limit."""
+        caller = self._caller = cast("Process", getcurrent())
+        end = None if seconds is None else self._timeline.after(seconds, self.wake)
+        caller.give_way()
+        if end is not None:
+            end.cancel()
+
+    def wake(self) -> None:
+        """Once: what it waits for may happen at the moment when the time is up."""
+        caller, self._caller = self._caller, None
+        if caller is not None:
+            caller.go_on()
+
+    def wake_soon(self) -> None:
+        """Not inside the process that calls."""
+        self._timeline.after(0, self.wake)
+
+
 class HostClock:
     """`ports.Clock` for code that runs on hosts. Each host's clock has its own error."""
 
@@ -168,7 +194,7 @@ class Repeated:
         self._do = do
         self._is_cancelled = False
         self._next: Event | None = None  # None: a call is on its way
-        self._waiting: Process | None = None  # for the end of that call
+        self._call_ended = Waiter(host.timeline)
         self._process: Process | None = None  # the one that calls
         host.run(self._go_on, raise_error)
 
@@ -177,15 +203,7 @@ class Repeated:
         if self._next is not None:
             self._next.cancel()  # its process never goes on
         elif wait_s and getcurrent() is not self._process:
-            self._wait(wait_s)
-
-    def _wait(self, seconds: float) -> None:
-        caller = cast("Process", getcurrent())
-        self._waiting = caller
-        end = here().timeline.after(seconds, caller.go_on)
-        caller.give_way()
-        self._waiting = None
-        end.cancel()
+            self._call_ended.wait(wait_s)
 
     def _go_on(self) -> None:
         process = self._process = cast("Process", getcurrent())
@@ -194,8 +212,7 @@ class Repeated:
             process.give_way()
             self._next = None
             self._do()
-        if self._waiting is not None:
-            self._host.timeline.after(0, self._waiting.go_on)
+        self._call_ended.wake_soon()
 
 
 class Batch(Generic[T]):
@@ -207,7 +224,7 @@ class Batch(Generic[T]):
         self._results: list[T | None] = [None] * len(tasks)
         self._begun = 0
         self._helpers = 0  # at work
-        self._caller: Process | None = None  # when it waits for them
+        self._all_ended = Waiter(host.timeline)
         self._error: Exception | None = None
 
     def run(self, at_once: int, within_s: float | None) -> list[T]:
@@ -218,25 +235,13 @@ class Batch(Generic[T]):
         if within_s is None:
             self._work()
         if self._helpers:
-            self._wait(within_s)
+            self._all_ended.wait(within_s)
         if self._helpers:
             self._begun = len(self._tasks)
             raise TimeUpError
         if self._error is not None:
             raise self._error
         return cast("list[T]", self._results)
-
-    def _wait(self, within_s: float | None) -> None:
-        caller = self._caller = cast("Process", getcurrent())
-        if within_s is not None:
-            self._host.timeline.after(within_s, self._wake)
-        caller.give_way()
-
-    def _wake(self) -> None:
-        """Once: the last helper may end at the moment when the time is up."""
-        caller, self._caller = self._caller, None
-        if caller is not None:
-            caller.go_on()
 
     def _work(self) -> None:
         while self._begun < len(self._tasks) and self._error is None:
@@ -251,4 +256,4 @@ class Batch(Generic[T]):
         raise_error(error, result)
         self._helpers -= 1
         if not self._helpers:
-            self._host.timeline.after(0, self._wake)
+            self._all_ended.wake_soon()

@@ -62,7 +62,7 @@ class Lambda:
         self, plan: Plan, timeline: Timeline, injector: Injector, functions: Mapping[str, Function]
     ) -> None:
         self._plan = plan
-        self._timeline = timeline
+        self.timeline = timeline
         self._injector = injector
         self._functions = functions
         self._warm: dict[str, list[Sandbox]] = {name: [] for name in functions}
@@ -78,13 +78,13 @@ class Lambda:
         if self._injector.is_out(function):
             cause = json.dumps({"errorMessage": "Unable to import module"})
             failed = InvocationResult(error="Runtime.ImportModuleError", cause=cause)
-            self._timeline.after(0.3, lambda: answered(failed))
+            self.timeline.after(0.3, lambda: answered(failed))
             return
         fault = self._injector.of_event(
             f"invoke:{function}@{site}", INVOKE_FAULTS, self._plan.mix.invokes
         )
         if fault == "throttled":
-            self._timeline.after(
+            self.timeline.after(
                 0.05,
                 lambda: answered(
                     InvocationResult(
@@ -95,12 +95,12 @@ class Lambda:
             return
         if fault == "lost":
             invoker, answered = answered, unheard
-            self._timeline.after(
+            self.timeline.after(
                 1.0, lambda: invoker(InvocationResult(error="Lambda.SdkClientException", cause=""))
             )
         if fault == "doubled":
             delay = 3 * unit(self._plan.seed, f"doubled:{site}")
-            self._timeline.after(
+            self.timeline.after(
                 delay, lambda: self._begin(function, payload, site, unheard, cold=False)
             )
         self._begin(function, payload, site, answered, cold=fault == "cold")
@@ -110,18 +110,18 @@ class Lambda:
 
         A throttled invocation is repeated while the event is young, a failed one twice.
         """
-        began = self._timeline.clock.now()
+        began = self.timeline.clock.now()
 
         def send(failures: int) -> None:
             def answered(answer: InvocationResult) -> None:
                 if answer.error is None:
                     return
-                age_s = (self._timeline.clock.now() - began).total_seconds()
+                age_s = (self.timeline.clock.now() - began).total_seconds()
                 if answer.error == "Lambda.TooManyRequestsException":
                     if age_s < max_age_s:
-                        self._timeline.after(15, lambda: send(failures))
+                        self.timeline.after(15, lambda: send(failures))
                 elif failures < _RETRIES:
-                    self._timeline.after(_RETRY_AFTER_S[failures], lambda: send(failures + 1))
+                    self.timeline.after(_RETRY_AFTER_S[failures], lambda: send(failures + 1))
 
             self.invoke(function, payload, site, answered)
 
@@ -147,7 +147,7 @@ class Lambda:
             delay_s = 0.01
         event = json.loads(json.dumps(payload))  # as it goes over the wire
         self.running += 1
-        self._timeline.after(
+        self.timeline.after(
             delay_s,
             lambda: Invocation(self, HANDLERS[function], sandbox, name, rng, answered).begin(event),
         )
@@ -164,10 +164,6 @@ class Lambda:
     def keep(self, function: str, sandbox: Sandbox) -> None:
         if sandbox.version == self._version:
             self._warm[function].append(sandbox)
-
-    @property
-    def timeline(self) -> Timeline:
-        return self._timeline
 
 
 class Invocation:

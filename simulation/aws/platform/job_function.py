@@ -13,14 +13,12 @@ from datetime import datetime, timedelta
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
-
-from greenlet import getcurrent
+from typing import Any, cast
 
 from longhaul.engines.aws_lambda import runner
 from longhaul.engines.aws_lambda.runner import ExecutionEnvironment, JobEnded
 from simulation.aws.platform.containers import Containers
-from simulation.aws.platform.hosts import Host, here
+from simulation.aws.platform.hosts import Host, Waiter, here
 from simulation.aws.platform.invocations import (
     INVOKE_FAULTS,
     Answered,
@@ -32,9 +30,6 @@ from simulation.aws.platform.job_process import JobProcess, Surroundings, attemp
 from simulation.aws.template import Function
 from simulation.worlds.plan import Ending
 from simulation.worlds.randomness import rng_of, unit
-
-if TYPE_CHECKING:
-    from simulation.aws.platform.timeline import Process
 
 _PLATFORM_FAILS = ("spot", "maintenance", "infrastructure")
 _SIGNALS = 128
@@ -63,7 +58,7 @@ class TinyProcess(JobProcess):
         self._invocation = invocation
         self._containers = function.containers
         self._code: int | None = None
-        self._waiting: Process | None = None
+        self._has_ended = Waiter(self.timeline)
 
     def start(self) -> None:
         self._containers.runs(self)
@@ -71,10 +66,7 @@ class TinyProcess(JobProcess):
 
     def wait(self, timeout: float | None = None) -> int:
         if self._code is None:
-            caller = self._waiting = cast("Process", getcurrent())
-            end = self.timeline.after(timeout or 0, self._wake)
-            caller.give_way()
-            end.cancel()
+            self._has_ended.wait(timeout or 0)
         if self._code is None:
             raise subprocess.TimeoutExpired("the runner", timeout or 0)
         return self._code
@@ -122,13 +114,7 @@ class TinyProcess(JobProcess):
     def _ended(self, code: int) -> None:
         self._code = code
         self.over()
-        if self._waiting is not None:
-            self.timeline.after(0, self._wake)
-
-    def _wake(self) -> None:
-        caller, self._waiting = self._waiting, None
-        if caller is not None:
-            caller.go_on()
+        self._has_ended.wake_soon()
 
     def _chance(self, what: str) -> float:
         return unit(self.around.plan.seed, f"{what}:{self.host.name}")

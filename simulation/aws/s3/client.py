@@ -144,9 +144,7 @@ class FakeS3(Service):
 
     @operation
     def get_object(self, *, Bucket: str, Key: str) -> Answer:
-        found = self._bucket(Bucket).objects.get(Key)
-        if found is None:
-            raise RefusedError("NoSuchKey", "The specified key does not exist.", status=404)
+        found = self._object(Bucket, Key)
         return {**found.head(), "Body": StreamingBody(BytesIO(found.body), len(found.body))}
 
     @operation
@@ -265,9 +263,7 @@ class FakeS3(Service):
         CopySourceRange: str,
     ) -> Answer:
         upload = self._upload(Bucket, Key, UploadId)
-        source = self._bucket(CopySource["Bucket"]).objects.get(CopySource["Key"])
-        if source is None:
-            raise RefusedError("NoSuchKey", "The specified key does not exist.", status=404)
+        source = self._object(CopySource["Bucket"], CopySource["Key"])
         first, last = map(int, CopySourceRange.removeprefix("bytes=").split("-"))
         if not first <= last < len(source.body):
             raise RefusedError("InvalidRange", "The requested range is not satisfiable", status=416)
@@ -358,6 +354,12 @@ class FakeS3(Service):
         self.buckets[name].catch_up(self._now())
         return self.buckets[name]
 
+    def _object(self, bucket: str, key: str) -> Object:
+        found = self._bucket(bucket).objects.get(key)
+        if found is None:
+            raise _no_such_key()
+        return found
+
     def _upload(self, bucket: str, key: str, upload_id: str) -> Upload:
         found = self._bucket(bucket).uploads.get(upload_id)
         if found is None or found.key != key:
@@ -370,6 +372,10 @@ def _folder_of(key: str, prefix: str, delimiter: str) -> str:
     if end < 0:
         raise NotImplementedError(f"{key} is in no folder below {prefix}")
     return key[: end + len(delimiter)]
+
+
+def _no_such_key() -> RefusedError:
+    return RefusedError("NoSuchKey", "The specified key does not exist.", status=404)
 
 
 def _no_such_upload() -> RefusedError:
@@ -390,7 +396,7 @@ def _check_condition(found: Object | None, if_match: str | None, if_none_match: 
             status=501,
         )
     if if_match is not None and found is None:
-        raise RefusedError("NoSuchKey", "The specified key does not exist.", status=404)
+        raise _no_such_key()
     if (if_none_match is not None and found is not None) or (
         if_match is not None and found is not None and found.etag.strip('"') != if_match.strip('"')
     ):

@@ -216,7 +216,8 @@ class FakeSqs(Service):
 
     @operation
     def delete_message(self, *, QueueUrl: str, ReceiptHandle: str) -> Answer:
-        return self._delete(self._queue(QueueUrl), ReceiptHandle)
+        sqs_receipts.delete(self._queue(QueueUrl), ReceiptHandle, self.stale_handles)
+        return {}
 
     @operation
     def start_message_move_task(
@@ -339,8 +340,4 @@ class FakeSqs(Service):
 
     def _change(self, queue: Queue, handle: str, seconds: int) -> Answer:
         sqs_receipts.change_visibility(queue, handle, seconds, self._time(), self.stale_handles)
-        return {}
-
-    def _delete(self, queue: Queue, handle: str) -> Answer:
-        sqs_receipts.delete(queue, handle, self.stale_handles)
         return {}

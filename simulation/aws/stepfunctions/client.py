@@ -16,6 +16,7 @@ from simulation.aws.service import (
     RefusedError,
     Service,
     operation,
+    page_of,
 )
 
 REMEMBERED = timedelta(days=90)
@@ -120,10 +121,7 @@ class FakeStepFunctions(Service):
 
     @operation
     def start_execution(self, *, stateMachineArn: str, name: str, input: str = "{}") -> Answer:  # noqa: A002 - botocore's
-        if stateMachineArn not in self.machines:
-            raise RefusedError(
-                "StateMachineDoesNotExist", f"State Machine Does Not Exist: '{stateMachineArn}'"
-            )
+        self._check_machine(stateMachineArn)
         _check(name, input)
         arn = f"{stateMachineArn.replace(':stateMachine:', ':execution:')}:{name}"
         known = self._known(arn)
@@ -164,24 +162,19 @@ class FakeStepFunctions(Service):
         nextToken: str | None = None,
     ) -> Answer:
         """Newest first, 100 on a page unless `maxResults` is set."""
-        if stateMachineArn not in self.machines:
-            raise RefusedError(
-                "StateMachineDoesNotExist", f"State Machine Does Not Exist: '{stateMachineArn}'"
-            )
+        self._check_machine(stateMachineArn)
         found = [
-            each
+            each.described(whole=False)
             for each in reversed(self.executions.values())
             if each.machine_arn == stateMachineArn
             and self._known(each.arn) is not None
             and statusFilter in (None, each.status)
         ]
-        start, size = int(nextToken or 0), maxResults or 100
-        answer: Answer = {
-            "executions": [each.described(whole=False) for each in found[start : start + size]]
-        }
-        if start + size < len(found):
-            answer["nextToken"] = str(start + size)
-        return answer
+        return page_of("executions", found, nextToken, maxResults or 100)
+
+    def _check_machine(self, arn: str) -> None:
+        if arn not in self.machines:
+            raise RefusedError("StateMachineDoesNotExist", f"State Machine Does Not Exist: '{arn}'")
 
     def _known(self, arn: str) -> Execution | None:
         found = self.executions.get(arn)
