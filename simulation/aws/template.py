@@ -49,7 +49,6 @@ class Rule:
     statuses: tuple[str, ...]
     function: str
     max_age_s: int
-    retries: int
 
 
 @dataclass(frozen=True)
@@ -172,19 +171,16 @@ class _Template:
         )
 
     def _functions(self) -> list[Function]:
-        found = []
-        for logical_id, resource in self._resources.items():
-            if resource["Type"] == "AWS::Lambda::Function":
-                name = _name_of_function(resource["Properties"])
-                found.append(
-                    Function(
-                        name,
-                        self._attribute(logical_id),
-                        resource["Properties"]["Timeout"],
-                        resource["Properties"]["MemorySize"],
-                    )
-                )
-        return found
+        return [
+            Function(
+                _name_of_function(resource["Properties"]),
+                self._attribute(logical_id),
+                resource["Properties"]["Timeout"],
+                resource["Properties"]["MemorySize"],
+            )
+            for logical_id, resource in self._resources.items()
+            if resource["Type"] == "AWS::Lambda::Function"
+        ]
 
     def _settings(self) -> str:
         """The settings of all functions, with the names of the jobs, which the snapshot lacks."""
@@ -227,7 +223,6 @@ class _Template:
                     ),
                     function=function,
                     max_age_s=target["RetryPolicy"]["MaximumEventAgeInSeconds"],
-                    retries=target["RetryPolicy"]["MaximumRetryAttempts"],
                 )
             )
         return found

@@ -10,7 +10,7 @@ https://docs.aws.amazon.com/step-functions/latest/dg/concepts-amazon-states-lang
 import json
 from collections.abc import Callable
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -30,6 +30,7 @@ from simulation.aws.stepfunctions.asl.templates import compile_template
 MAX_SECONDS = 99_999_999
 """Of a wait and of a timeout. https://docs.aws.amazon.com/step-functions/latest/dg/state-wait.html"""
 
+Pairs = tuple[tuple[str, str], ...]
 Seconds = Annotated[int, Field(ge=0, le=MAX_SECONDS)]
 Path = Annotated[Callable[[Any], Any], PlainValidator(compile_path)]
 ResultPath = Annotated[Callable[[Any, Any], Any], PlainValidator(compile_result_path)]
@@ -46,9 +47,15 @@ def _errors(names: list[str]) -> list[str]:
 class _Part(BaseModel):
     model_config = ConfigDict(alias_generator=to_pascal, extra="forbid", frozen=True, strict=True)
 
-    def needs_one_of(self, *fields: str) -> None:
-        if len(self.model_fields_set & {*fields}) != 1:
-            raise ValueError(f"needs one of {fields}")
+    alternatives: ClassVar[Pairs] = ()
+    """Pairs of fields of which it needs one and may not have both."""
+
+    @model_validator(mode="after")
+    def _has_one_of_each(self) -> Self:
+        for fields in self.alternatives:
+            if len(self.model_fields_set & {*fields}) != 1:
+                raise ValueError(f"needs one of {fields}")
+        return self
 
 
 class _Matcher(_Part):
@@ -86,13 +93,9 @@ class _State(_Part):
 
 
 class _Followed(_State):
+    alternatives: ClassVar[Pairs] = (("next", "end"),)
     next: str | None = None
     end: Literal[True] = True
-
-    @model_validator(mode="after")
-    def _goes_on_or_ends(self) -> "_Followed":
-        self.needs_one_of("next", "end")
-        return self
 
 
 class _Selecting(_Followed):
@@ -106,6 +109,7 @@ class _Selecting(_Followed):
 
 
 class Task(_Selecting):
+    alternatives = (*_Followed.alternatives, ("timeout_seconds", "timeout_seconds_path"))
     type: Literal["Task"]
     resource: Literal[
         "arn:aws:states:::lambda:invoke",
@@ -118,11 +122,6 @@ class Task(_Selecting):
     timeout_seconds: Annotated[Seconds, Field(ge=1)] | None = None
     timeout_seconds_path: Path | None = None
     retry: list[Retrier] = []
-
-    @model_validator(mode="after")
-    def _has_a_timeout(self) -> "Task":
-        self.needs_one_of("timeout_seconds", "timeout_seconds_path")
-        return self
 
     @property
     def is_sync(self) -> bool:
@@ -139,14 +138,10 @@ class Pass(_Followed):
 
 
 class Wait(_Followed):
+    alternatives = (*_Followed.alternatives, ("seconds", "seconds_path"))
     type: Literal["Wait"]
     seconds: Seconds | None = None
     seconds_path: Path | None = None
-
-    @model_validator(mode="after")
-    def _has_seconds(self) -> "Wait":
-        self.needs_one_of("seconds", "seconds_path")
-        return self
 
     def wait_s(self, data: Any) -> int:
         return _seconds(self.seconds, self.seconds_path, data, least=0)
@@ -180,15 +175,11 @@ class Succeed(_State):
 
 
 class Fail(_State):
+    alternatives = (("cause", "cause_path"),)
     type: Literal["Fail"]
     error: str
     cause: str = ""
     cause_path: Path | None = None
-
-    @model_validator(mode="after")
-    def _has_a_cause(self) -> "Fail":
-        self.needs_one_of("cause", "cause_path")
-        return self
 
     def cause_of(self, data: Any) -> str:
         found = self.cause if self.cause_path is None else self.cause_path(data)
