@@ -95,7 +95,8 @@ def with_acts(rng: random.Random, plan: Plan, occasions: Sequence[Occasion]) -> 
     """The plan with what is drawn for each of the occasions; a later one may follow an earlier."""
     seed = rng.getrandbits(64)
     for each in occasions:
-        place = f"{each.kind} {each.after} {each.about} {each.works} {each.seconds} {each.lives}"
+        what = f"{each.kind} {each.after} {each.about} {each.works} {each.services}"
+        place = f"{what} {each.seconds} {each.lives}"
         plan = plan.plus(*each.drawn(rng_of(seed, place), plan))
     return plan
 
