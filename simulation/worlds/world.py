@@ -186,12 +186,9 @@ class World:
         keys under which it was sent.
         """
         seen = self.seen
-        if "." in job:
+        if "." in job or not self.jobs[job].named:
             return [key for key, name in seen.names.items() if name == job]
-        if self.jobs[job].named:
-            return [f"{MAIN}#{job}"]
-        ids = [each for each in seen.message_ids_of(job) if each not in seen.reruns]
-        return [f"{MAIN}#{each}" for each in ids]
+        return [f"{MAIN}#{job}"]
 
     def executions_of(self, job: str) -> list[Execution]:
         keys = set(self.keys_of(job))
