@@ -12,6 +12,7 @@ from simulation.tools.checking import all_hold
 from simulation.worlds.cost import USUAL, cost_of
 from simulation.worlds.generation import FEATURES, plan_of
 from simulation.worlds.near import BASES, near_one
+from simulation.worlds.occasions import OCCASIONS, with_acts
 from simulation.worlds.plan import TINY, Act, Ending, Job, Mix, Plan
 from simulation.worlds.randomness import rng_of
 from simulation.worlds.run import run
@@ -96,6 +97,16 @@ def test_the_target_of_notices_is_out_in_some_worlds() -> None:
     }
 
     assert out >= {"sns", "events"}
+
+
+def test_outages_of_different_services_are_drawn_apart() -> None:
+    plan = Plan(jobs=(Job("j0"),), acts=(Act(1.0, "submit", "j0"),), notify="sns")
+    worlds = [with_acts(random.Random(seed), plan, OCCASIONS) for seed in range(600)]
+    moments = [[act.at_s for act in each.acts if act.kind == "outage"] for each in worlds]
+    several = [each for each in moments if len(each) > 1]
+
+    # Two of different services may begin together by chance.
+    assert sum(len({*each}) == len(each) for each in several) > 20
 
 
 DRAWN = Plan(seed=17, mix=Mix(calls=0.02), notify="sns")

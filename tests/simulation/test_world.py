@@ -20,7 +20,7 @@ from simulation.tools.shrink import Shrinker
 from simulation.tools.soak import Progress
 from simulation.worlds.generation import plan_of
 from simulation.worlds.plan import Act, Ending, Fault, Job, Plan
-from simulation.worlds.run import run, run_world
+from simulation.worlds.run import play, run, run_world
 from simulation.worlds.systematic import PIPELINES, RACES, SCENARIOS
 from simulation.worlds.trees import TREE_WORLDS
 from simulation.worlds.world import World
@@ -227,3 +227,11 @@ def test_argument_that_names_no_world_is_refused_in_words(text: str, problem: st
 def test_dead_letter_is_for_its_request_with_or_without_the_id(body: str, *, is_for: bool) -> None:
     letter = DeadLetter('{"job": "sql"}', None, {}, NOW)
     assert letter.is_for(body) is is_for
+
+
+def test_what_is_sent_again_under_the_id_of_an_unnamed_job_is_that_job() -> None:
+    again = [Act(at_s, "resubmit", "j0") for at_s in (300.0, 600.0, 900.0)]
+    plan = Plan(jobs=(Job("j0", named=False),), acts=(Act(1.0, "submit", "j0"), *again))
+    world = World(plan)
+    play(world)
+    assert len(world.keys_of("j0")) == 1
