@@ -19,9 +19,11 @@ from longhaul.config.known import BUCKET, known
 from longhaul.config.settings import Settings
 from longhaul.config.stages import StageDeployment, pascal, queue_prefix, watched
 from longhaul.core.beat import MAX_VISIBILITY_S, visibility_s
+from longhaul.core.descent import Lineage
 from longhaul.core.errors import InvalidRequestError
 from longhaul.core.places import place_of
 from longhaul.core.policy import parse_request
+from longhaul.core.request import TABLE
 from longhaul.core.secret_refs import SecretRef
 from longhaul.core.settings import RuntimeSettings, SizeName, Stage
 from longhaul.pipelines.follow_ons import with_output
@@ -43,6 +45,7 @@ _TAKEN: Final = {
     "Slots": "the keys of slots",
     "Join": "the keys of joins",
 }
+_FOLLOWING: Final = Lineage(root="main#root", parent="main#root")
 # Field of a request → the stage's setting that is its default.
 _DEFAULTS: Final[Mapping[str, Location]] = {
     "job": ("job",),
@@ -233,13 +236,19 @@ def _own(stage: StageDeployment, settings: Settings) -> Iterator[Case]:
             f"{name} is a parameter of SSM, which jobs on emr-serverless do not reach: keep it in "
             "Secrets Manager",
         )
+    output = stage.follow_on.output or ""
+    is_table = output.startswith(TABLE)
+    yield Case(
+        ("follow_on", "output"),
+        is_table and "{" in output,
+        "a table has one name; {label}, {stage} and {n} are for a prefix",
+    )
+    shared = ("append", "overwrite_partitions") if is_table else ("append", "error")
     yield Case(
         ("follow_on", "mode"),
-        stage.follow_on.output
-        and not stage.join
-        and stage.follow_on.mode not in ("append", "overwrite_partitions"),
-        f"with the mode {stage.follow_on.mode} each job would replace what the last one wrote, or "
-        "fail on it; let it be append or overwrite_partitions",
+        output and not stage.join and stage.follow_on.used_mode not in shared,
+        f"with the mode {stage.follow_on.used_mode} each job would replace what the last one wrote,"
+        f" or fail on it; let it be {' or '.join(shared)}",
     )
 
 
@@ -375,7 +384,7 @@ def _by_default(stage: Stage, there: RuntimeSettings) -> dict[str, Any]:
         "timeout": f"{stage.timeout_s}s",
         "stall_timeout": f"{stage.stall_timeout_s}s",
         "max_attempts": stage.max_attempts,
-        **with_output(stage, "root/stage/0123456789abcdef", {}, there),
+        **with_output(stage, "root/stage/0123456789abcdef", {}, _FOLLOWING, there),
     }
 
 

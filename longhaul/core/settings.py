@@ -46,7 +46,10 @@ NotifyArn = Annotated[
 # and a dataset adds up to 66.
 DATABASE_NAME = r"[a-z0-9_]{1,128}"
 TABLE_NAME = r"[a-z0-9_]{1,180}"
-TableOutput = Annotated[str, Field(pattern=rf"^table:(//{DATABASE_NAME}/)?{TABLE_NAME}$")]
+# Once it is filled it is checked as any output.
+OutputTemplate = Annotated[
+    str, Field(pattern=r"^(table:|data:|s3://)([^{}]|\{label\}|\{stage\}|\{n\})+$")
+]
 
 _BUCKET = r"([a-z0-9][a-z0-9.-]{1,61}[a-z0-9]|\$\{Token\[[^\]]+\]\})"
 _FOLDERS = r"([A-Za-z0-9_-][A-Za-z0-9._=-]*/)"
@@ -156,10 +159,18 @@ class RequestLimits(Model):
 class FollowOnSettings(Model):
     """Where jobs write that follow from another stage, or join, and name no output themselves."""
 
-    # A table, `table:NAME` or `table://DATABASE/NAME`. None: each writes below a prefix of its own.
-    output: TableOutput | None = None
-    # Jobs that share a table add to it. Only a join may replace what is there.
-    mode: Mode = "append"
+    # A table, `table:NAME` or `table://DATABASE/NAME`, or a prefix, `data:daily/{label}/{stage}/`:
+    # `{label}` is the job's, or the id with which its tree began, `{n}` its place among those that
+    # were emitted (`3`, and `3-1` within a group of a group). None: each writes below a prefix of
+    # its own.
+    output: OutputTemplate | None = None
+    # None: jobs that share a table add to it (append), and a prefix that another job has written is
+    # refused (error). Only a join may replace what is there.
+    mode: Mode | None = None
+
+    @property
+    def used_mode(self) -> Mode:
+        return self.mode or ("append" if (self.output or "").startswith("table:") else "error")
 
 
 class StageSettings(Model):

@@ -4,7 +4,7 @@ A publication removes what it replaces and adds its own files; what others added
 
     overwrite   replaces what the manifest named when its job had ended
     append      replaces what an earlier run of the same job had added, and nothing else
-    error       replaces nothing, and there must be nothing
+    error       replaces what an earlier run of the same job wrote, and there must be nothing else
 
 So of two appends none is lost, and an overwrite keeps an append that it never saw.
 Two overwrites of the same manifest are told apart by `base`: the second counts as published before
@@ -96,6 +96,11 @@ def _token_of(path: str) -> str | None:
 def last_token(path: str) -> str | None:
     """That of the attempt that wrote it: a file that came with another's token keeps it."""
     return next(reversed(_TOKEN.findall(path)), None)
+
+
+def of_same_job(token: str, other: str) -> bool:
+    """Whether two tokens are of attempts of one job."""
+    return token.partition("-")[0] == other.partition("-")[0]
 
 
 def is_of_earlier_run(path: str, token: str) -> bool:
@@ -227,6 +232,11 @@ class Manifest(Model):
         known = (self.token, *self.published)
         return token in known or any(_token_of(file.path) == token for file in self.files)
 
+    def is_all_of_job(self, token: str) -> bool:
+        """Whether runs of that attempt's job alone have written what is there."""
+        tokens = (self.token, *(last_token(file.path) for file in self.files))
+        return all(each is not None and of_same_job(each, token) for each in tokens)
+
     def of_dataset(self, dataset: str) -> list[ManifestFile]:
         return [file for file in self.files if file.dataset == dataset]
 
@@ -259,7 +269,7 @@ class PendingOutput(Model):
     prefix: Text
     mode: Mode = "overwrite"
     # What an overwrite saw when its job had ended: the base and files of our manifest, or the ETag
-    # of a `_SUCCESS` that is not ours. What an append saw of earlier runs of its own job.
+    # of a `_SUCCESS` that is not ours. What the others saw of earlier runs of their own job.
     replaces_base: Text | None = None
     replaces_etag: Text | None = None
     replaces: Annotated[tuple[RelativePath, ...], _OF_FILES] = ()
@@ -308,8 +318,8 @@ class Switch(Enum):
     # Another overwrite of the same manifest came first: this one counts as the earlier of the two.
     # Or a later run of the same job has appended.
     REPLACED = auto()
-    # It cannot become visible: something is there already (error), or something that no manifest of
-    # ours lists (append).
+    # It cannot become visible: another job's output is there (error), or something that no manifest
+    # of ours lists (append).
     OCCUPIED = auto()
 
 
@@ -325,15 +335,15 @@ def decide_switch(pending: PendingOutput, current: Manifest | None, etag: str | 
     match pending.mode:
         case "overwrite_partitions":
             raise AssertionError("a mode of tables alone")
-        case "error":
-            return Switch.OCCUPIED
-        case "append" if current is not None and _was_run_again(current, pending.token):
-            return Switch.REPLACED
-        case "append":
-            return Switch.DUE if current is not None else Switch.OCCUPIED
         case "overwrite" if current is None:
             return Switch.DUE if etag == pending.replaces_etag else Switch.REPLACED
-        case "overwrite":
+        case _ if current is None:
+            return Switch.OCCUPIED
+        case "error" if not current.is_all_of_job(pending.token):
+            return Switch.OCCUPIED
+        case "append":
+            return Switch.REPLACED if _was_run_again(current, pending.token) else Switch.DUE
+        case _:
             return Switch.DUE if current.base == pending.replaces_base else Switch.REPLACED
 
 

@@ -5,11 +5,12 @@ ids: duplicates, which the dispatcher deletes.
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import itemgetter
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from longhaul.core.descent import MAX_GROUP, Emitted, Group, Lineage, child_id
 from longhaul.core.errors import InvalidRequestError
@@ -18,6 +19,9 @@ from longhaul.core.places import follow_ons_prefix
 from longhaul.core.request import JobRequest, named_after
 from longhaul.core.settings import RuntimeSettings, Stage
 from longhaul.pipelines.pipeline import Pipeline
+
+# S3 takes others too; these need no escape in a path, and are no glob.
+_NOT_IN_FOLDERS: Final = re.compile(r"[^A-Za-z0-9._=-]+")
 
 
 @dataclass(frozen=True)
@@ -295,7 +299,7 @@ def _sent(
     settings: RuntimeSettings,
 ) -> FollowOn:
     body = {
-        **with_output(target, job_id, request, settings),
+        **with_output(target, job_id, request, lineage, settings),
         "job_id": job_id,
         "lineage": lineage.model_dump(exclude_none=True),
     }
@@ -303,15 +307,31 @@ def _sent(
 
 
 def with_output(
-    target: Stage, job_id: str, request: Mapping[str, Any], settings: RuntimeSettings
+    target: Stage,
+    job_id: str,
+    request: Mapping[str, Any],
+    lineage: Lineage,
+    settings: RuntimeSettings,
 ) -> Mapping[str, Any]:
     """The request of a job that follows; where it names no output, with the one of its stage."""
     if "output" in request:
         return request
     if target.follow_on.output:
-        return {**target.follow_on.model_dump(), **request}
+        output = _filled(target.follow_on.output, target, request, lineage)
+        return {"output": output, "mode": target.follow_on.used_mode, **request}
     prefix = f"s3://{settings.paths.data_bucket}/{follow_ons_prefix(target.name)}{job_id}/"
     return {"output": prefix, **request}
+
+
+def _filled(template: str, target: Stage, request: Mapping[str, Any], lineage: Lineage) -> str:
+    """The output with the job's names in it. Names that differ may look alike there."""
+    label = str(request.get("label") or lineage.root.partition("#")[2])
+    names = {
+        "{label}": _NOT_IN_FOLDERS.sub("-", label).strip(".") or "-",
+        "{stage}": target.name,
+        "{n}": "-".join(str(group.n) for group in lineage.groups) or "0",
+    }
+    return re.sub(r"\{\w+\}", lambda match: names[match[0]], template)
 
 
 class Joins(Protocol):

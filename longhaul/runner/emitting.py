@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from longhaul.core.descent import MAX_GROUP, Group, fan_out_problem
+from longhaul.core.descent import MAX_GROUP, Group, Lineage, fan_out_problem
 from longhaul.core.errors import InvalidRequestError, PermanentJobError
 from longhaul.core.lease import Lease
 from longhaul.core.message import Message, size_problem
@@ -101,7 +101,8 @@ class Emitter:
                 " start twice"
             )
         # Whatever it leaves out is filled in when it is sent.
-        whole = with_output(target, "x", request, self.settings)
+        lineage = Lineage(root=self.lease.root, parent=self.lease.key)
+        whole = with_output(target, "x", request, lineage, self.settings)
         try:
             parse_request(json.dumps(whole), self.settings, target)
         except InvalidRequestError as error:

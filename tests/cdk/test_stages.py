@@ -83,6 +83,16 @@ def main(**settings: JsonValue) -> list[JsonValue]:
         ),
         ([MAIN, clean(follow_on={**TABLE, "mode": "overwrite"})], "would replace"),
         ([MAIN, clean(follow_on={**TABLE, "mode": "error"})], "or fail on it"),
+        ([MAIN, clean(follow_on={"output": "data:x/{day}/"})], "stages.1.follow_on.output"),
+        ([MAIN, clean(follow_on={"output": "table:hits_{label}"})], "a table has one name"),
+        (
+            [MAIN, clean(follow_on={"output": "s3://elsewhere/{label}/"})],
+            "follow_on.output: output: this bucket is not allowed",
+        ),
+        (
+            [MAIN, clean(follow_on={"output": "data:{label}/", "mode": "overwrite"})],
+            "let it be append or error",
+        ),
         (
             [
                 MAIN,
@@ -117,6 +127,7 @@ def test_a_join_may_replace_its_table() -> None:
         "follow_on": {"output": "table://longhaul/delays", "mode": "overwrite"},
     }
     assert checked({"stages": [MAIN, clean(follow_on=TABLE, next=["sum"]), last]})
+    assert checked({"stages": [MAIN, clean(follow_on={"output": "data:day/{label}/{stage}-{n}/"})]})
 
 
 def test_a_stages_name_in_outputs_is_one_word() -> None:

@@ -243,6 +243,20 @@ def test_of_two_outputs_in_mode_error_the_second_is_void_and_its_retry_is_refuse
         writer.upload(s3, "other", ROWS, "error", attempt=2)
 
 
+def test_a_later_run_replaces_in_mode_error_what_its_own_job_wrote(s3: Any, writer: Writer) -> None:
+    first = writer.write(s3, "one", OLD, "error")
+    again = writer.write(s3, "one", ROWS, "error", run=RUN + 1)
+    for output in (first, again):  # by publishers that are late
+        publisher(s3).publish(output)
+    assert (contents(s3), len(objects(s3))) == (both(ROWS), len(ROWS) + 1)
+
+    writer.write(s3, "other", OLD, "append")
+    with pytest.raises(
+        PermanentJobError, match=f"{PREFIX} holds {MANIFEST}, of the job main#other"
+    ):
+        writer.upload(s3, "one", ROWS, "error", run=RUN + 2)
+
+
 def test_missing_bucket_is_a_permanent_error(s3: Any) -> None:
     with pytest.raises(PermanentJobError, match="there is no bucket nowhere"):
         PrefixDestination(

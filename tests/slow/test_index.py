@@ -7,18 +7,19 @@ is built from source, a fresh machine builds before its first test.
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from longhaul.cdk.layer import platforms
+from longhaul.core.settings import Architecture
 from tests.layers import ROOT
 
 pytestmark = pytest.mark.slow
 
-LINUX: Final = {"Linux x86-64": "x86_64", "Linux arm64": "arm64"}
+LINUX: Final[Mapping[str, Architecture]] = {"Linux x86-64": "x86_64", "Linux arm64": "arm64"}
 MACHINES: Final = {
     "Linux x86-64": "x86_64-manylinux_2_28",
     "Linux arm64": "aarch64-manylinux_2_28",

@@ -173,6 +173,32 @@ def test_what_follows_writes_to_the_table_of_its_stage_unless_it_names_an_output
     ]
 
 
+@pytest.mark.parametrize(
+    ("label", "place"),
+    [
+        ("2026-10-05", "2026-10-05"),
+        ("Hits of/../Graz *", "Hits-of-..-Graz-"),
+        ("..", "-"),
+        (None, "2013"),
+    ],
+)
+def test_a_place_is_made_of_the_label_the_stage_and_the_place_in_the_group(
+    label: str | None, place: str
+) -> None:
+    output = "data:daily/{label}/{stage}-{n}/"
+    clean = stage(name="clean", job="sql", follow_on=FollowOnSettings(output=output))
+    pipeline = settings(stages=(*STAGES[:1], clean, *STAGES[2:]))
+    parent = succeeded("months")
+
+    emitted = {"clean": [{"label": label}, {"label": label}] if label else [{}, {}]}
+    found = [json.loads(each.body) for each in follow_ons_of(parent, emitted, pipeline)]
+
+    assert [(each["output"], each["mode"]) for each in found] == [
+        (f"data:daily/{place}/clean-{n}/", "error") for n in range(2)
+    ]
+    parse_request(json.dumps(found[0]), pipeline, pipeline.stage("clean"))
+
+
 def test_join_of_the_largest_group_with_the_longest_outputs_fits_into_a_message() -> None:
     long = [f"s3://longhaul-data/{'x' * 700}/{n}/" for n in range(MAX_GROUP)]
     assert len(joined(JOIN, long, None, PIPELINE).job.body) < 2_000

@@ -53,16 +53,20 @@ class PrefixDestination:
         """Return if the output may go there.
 
         Raises:
-            PermanentJobError: mode `error`, and something is there; or another mode, and there are
-                files that no manifest of ours lists. A manifest beside them would hide them.
+            PermanentJobError: mode `error`, and something is there that this job has not written;
+                or another mode, and there are files that no manifest of ours lists. A manifest
+                beside them would hide them.
         """
         if self.mode == "error":
-            for name in self._files():
-                # A void commit of this job may have left files.
-                if self.attempt.key_hash not in name:
+            # A void commit of this job may have left files.
+            for name in (each for each in self._files() if self.attempt.key_hash not in each):
+                current = self._manifest() if name == MANIFEST else None
+                if current is None or not current.is_all_of_job(self.attempt.token):
+                    whose = f", of the job {current.key}" if current else ""
                     raise PermanentJobError(
-                        f"output: mode is error, and {self.path} holds {name}: name another output;"
-                        " one of Longhaul can be replaced or added to (modes overwrite and append)"
+                        f"output: mode is error, and {self.path} holds {name}{whose}: name another"
+                        " output; one of Longhaul can be replaced or added to (modes overwrite and"
+                        " append)"
                     )
             return
         if self._manifest() is not None:
@@ -95,7 +99,8 @@ class PrefixDestination:
     def plan(self, datasets: Sequence[Dataset], read: InputListing) -> UploadPlan:
         """What to upload: every file of the datasets.
 
-        An overwrite replaces what is there now. `read` knows the versions of the job's inputs: a
+        An overwrite replaces what is there now, and so does mode `error`, which found only what is
+        the job's own. `read` knows the versions of the job's inputs: a
         job that read its own output replaces the manifest that it followed, and what was appended
         since stays. An append replaces what an earlier run of the same job has added.
 
@@ -113,7 +118,7 @@ class PrefixDestination:
         if there is not None:
             _require_same_ways(there, files)
         require_few(len(files) + (len(there.files) if there else 0))
-        replaced = (read.manifests.get(place) or current) if self.mode == "overwrite" else None
+        replaced = (read.manifests.get(place) or current) if self.mode != "append" else None
         seen = replaced or there
         pending = PendingOutput(
             token=token,
