@@ -5,72 +5,21 @@ the JVM: `pyspark.ml` needs NumPy, which neither this environment nor the image 
 """
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import daily_delays
-import flights_clean
 import pyspark
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 
-from longhaul.catalogue import probe, sql
-from longhaul.core.clients import SystemClock
-from longhaul.job import Params
-from longhaul.runner.emitting import Emitter
-from longhaul.runner.io.staged import StagedInput
-from longhaul.runner.reporting import Progress
 from longhaul.runner.resources import Resources
-from longhaul.runner.running_job import RunningJob
 from longhaul.runner.spark.aot_training import work
 from longhaul.runner.spark.gateway import Gateway
 from longhaul.runner.spark.session import build_session, session_options
-from tests.builders import running, settings, stage
-from tests.runner.job_attempts import CSV
 
 RESOURCES = Resources(cores=2, memory_mib=2048)
-THINGS: list[Callable[[SparkSession, Path], object]] = []
 
 
-def thing(do: Callable[[SparkSession, Path], object]) -> Callable[[SparkSession, Path], object]:
-    THINGS.append(do)
-    return do
-
-
-def job(folder: Path, params: Any, **inputs: Path) -> RunningJob[Any]:
-    staged = {}
-    for name, source in inputs.items():
-        files = [each for each in source.rglob("*") if each.is_file()] if source.is_dir() else []
-        extensions = {each.suffix[1:] for each in files} or {source.suffix[1:]}
-        staged[name] = StagedInput(source.as_uri(), 1, 1, frozenset(extensions))
-    return RunningJob(
-        params,
-        staged,
-        folder,
-        Emitter(settings(), stage(), running()),
-        SimpleNamespace(progress=Progress(), clock=SystemClock(), metrics={}),  # type: ignore[arg-type]  # it stores nothing
-    )
-
-
-thing(work)  # CSV, Parquet, JSON, ORC, joins, windows, SQL, a Python function
-
-
-@thing
-def catalogue(spark: SparkSession, folder: Path) -> None:
-    raw = folder / "flights.csv"
-    raw.write_bytes(CSV)
-    flights_clean.run(spark, clean := job(folder / "clean", flights_clean.Params(), flights=raw))
-    main = Path(str(clean.folder_of(".")))
-    rows = spark.read.schema(flights_clean.SCHEMA).parquet(main.as_uri())
-    job(folder / "delays", Params()).write(daily_delays.daily_delays(rows))
-    query = "SELECT carrier, count(*) AS n, listagg(tailnum) AS t FROM flights GROUP BY carrier"
-    sql.run(spark, job(folder / "sql", sql.Params(query=query), flights=raw))
-    probe.run(spark, job(folder / "probe", probe.Params()))
-
-
-@thing
 def codecs(spark: SparkSession, folder: Path) -> None:
     rows = spark.range(100).withColumn("text", F.repeat(F.lit("ab"), 50))
     for format_, names in {
@@ -85,7 +34,6 @@ def codecs(spark: SparkSession, folder: Path) -> None:
             assert spark.read.format(format_).load(place).count() == 100
 
 
-@thing
 def formats(spark: SparkSession, folder: Path) -> None:
     rows = spark.range(10).withColumn("text", F.lit("x"))
     rows.select("text").write.text((folder / "text").as_uri())
@@ -95,7 +43,6 @@ def formats(spark: SparkSession, folder: Path) -> None:
     assert spark.read.xml((folder / "xml").as_uri(), rowTag="row").count() == 10
 
 
-@thing
 def tables(spark: SparkSession, folder: Path) -> None:
     del folder
     spark.range(3).write.saveAsTable("kept")
@@ -106,7 +53,6 @@ def tables(spark: SparkSession, folder: Path) -> None:
     spark.sql("EXPLAIN FORMATTED SELECT * FROM made JOIN kept USING (id)").collect()
 
 
-@thing
 def streams(spark: SparkSession, folder: Path) -> None:
     """What is there now, with state in the default store."""
     spark.range(10).write.json((folder / "in").as_uri())
@@ -126,7 +72,6 @@ def streams(spark: SparkSession, folder: Path) -> None:
     assert spark.table("counts").count() == 2
 
 
-@thing
 def mllib(spark: SparkSession, folder: Path) -> None:
     """Regression, classification, trees, clusters, recommendation, and a saved model."""
     context: Any = spark.sparkContext
@@ -161,6 +106,10 @@ def mllib(spark: SparkSession, folder: Path) -> None:
     loaded = ml.classification.LogisticRegressionModel.load((folder / "model").as_uri())
     assert loaded.coefficients().equals(trained.coefficients())
     trained.evaluate(data).areaUnderROC()
+
+
+# The first does CSV, Parquet, JSON, ORC, joins, windows, SQL, a Python function.
+THINGS = (work, codecs, formats, tables, streams, mllib)
 
 
 def main(folder: Path) -> None:

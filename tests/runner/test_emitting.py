@@ -86,52 +86,53 @@ def test_job_whose_stage_was_taken_out_emits_for_the_stages_that_it_led_to() -> 
     assert made.requests == {"clean": [REQUEST]}
 
 
-def test_a_group_has_a_largest_size() -> None:
-    made = emitter()
-    made.emit([REQUEST] * MAX_GROUP, "clean")
-    with pytest.raises(EmitError, match="one job may emit 5,000 jobs into clean"):
-        made.emit([REQUEST], "clean")
+def large(bytes_: int) -> dict[str, JsonValue]:
+    return {**REQUEST, "params": {"x": "y" * bytes_}}
 
 
-def test_a_request_that_sqs_would_not_take_is_refused() -> None:
-    made = emitter()
-    with pytest.raises(
-        EmitError, match=r"request 1: the message is [\d,]+ bytes too long"
-    ) as raised:
-        made.emit([REQUEST, {**REQUEST, "params": {"x": "y" * MAX_JOB_BYTES}}], "clean")
-    assert made.requests is None
+HALF = MAX_JOB_BYTES // 2
+MANY: dict[str, JsonValue] = {**REQUEST, "params": {"x": [{}] * 90_000}}
+
+
+@pytest.mark.parametrize(
+    ("groups", "kept", "refused", "to", "problem"),
+    [
+        ((), [REQUEST] * MAX_GROUP, [REQUEST], "clean", "one job may emit 5,000 jobs into clean"),
+        (
+            (),
+            [REQUEST],
+            [REQUEST, large(MAX_JOB_BYTES)],
+            "clean",
+            r"request 1: the message is [\d,]+ bytes too long",
+        ),
+        (
+            (),
+            [large(HALF)] * (MAX_EMITTED_BYTES // HALF - 1),
+            [large(HALF)] * 2,
+            "other",
+            "one job may emit 67,108,864 bytes",
+        ),
+        # No more than a function can read.
+        ((), [MANY] * 7, [MANY], "other", "and fewer of many short values"),
+        (
+            fan_out(100, 50),
+            [REQUEST] * (MAX_FAMILY // 5_000),
+            [REQUEST],
+            "clean",
+            "fan-outs of 100 by 50 by 21 may lead to 105,000 jobs",
+        ),
+    ],
+    ids=["a group", "a message", "all messages", "many short values", "fan-outs within fan-outs"],
+)
+def test_what_is_too_much_is_refused_and_what_came_before_is_kept(
+    groups: tuple[Group, ...], kept: list[Any], refused: list[Any], to: str, problem: str
+) -> None:
+    made = emitter(groups=groups)
+    made.emit(kept, "clean")
+    with pytest.raises(EmitError, match=problem) as raised:
+        made.emit(refused, to)
+    assert made.requests == {"clean": kept}
     assert failures.of_error(raised.value).kind is OutcomeClass.PERMANENT
-
-
-def test_all_that_a_job_emits_has_a_largest_size() -> None:
-    made = emitter()
-    half: dict[str, JsonValue] = {**REQUEST, "params": {"x": "y" * (MAX_JOB_BYTES // 2)}}
-    fits = MAX_EMITTED_BYTES // (MAX_JOB_BYTES // 2) - 1
-    made.emit([half] * fits, "clean")
-    with pytest.raises(EmitError, match="one job may emit 67,108,864 bytes"):
-        made.emit([half] * 2, "clean")
-    assert len((made.requests or {})["clean"]) == fits
-
-
-def test_a_job_emits_no_more_than_a_function_can_read() -> None:
-    made = emitter()
-    many: dict[str, JsonValue] = {**REQUEST, "params": {"x": [{}] * 90_000}}
-    made.emit([many] * 3, "clean")
-    made.emit([many] * 4, "other")
-    with pytest.raises(EmitError, match="and fewer of many short values"):
-        made.emit([many], "clean")
-    assert {name: len(group) for name, group in (made.requests or {}).items()} == {
-        "clean": 3,
-        "other": 4,
-    }
-
-
-def test_fan_outs_within_fan_outs_lead_to_so_many_jobs_at_most() -> None:
-    made = emitter(groups=fan_out(100, 50))
-    made.emit([REQUEST] * (MAX_FAMILY // 5_000), "clean")
-    with pytest.raises(EmitError, match="fan-outs of 100 by 50 by 21 may lead to 105,000 jobs"):
-        made.emit([REQUEST], "clean")
-    assert len((made.requests or {})["clean"]) == MAX_FAMILY // 5_000
 
 
 def test_fan_outs_are_only_so_deep() -> None:

@@ -1,7 +1,6 @@
 """The image without what no job uses."""
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -11,10 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from longhaul.runner import slimming
 from longhaul.runner.slimming import UnknownJarsError, slim
 from longhaul.runner.spark.jvm import spark_home
-from tests.layers import DEMO_JOBS
 
 REPOSITORY = Path(__file__).parents[2]
 # Jars are packed already, so this is nearly what a task pulls. Spark comes with 462 MB of them.
@@ -88,19 +85,8 @@ def test_another_version_of_spark_is_noticed(packages: Path) -> None:
     assert next((packages / "pyspark" / "jars").glob("spark-connect_*.jar")).exists()
 
 
-def test_the_build_slims_in_the_layer_that_installs() -> None:
-    """A later layer that deletes would be pulled with the one that it hides."""
-    dockerfile = (REPOSITORY / "longhaul/runner/Dockerfile").read_text().replace("\\\n", " ")
-    (run,) = re.findall(r"^RUN pip install .*$", dockerfile, re.MULTILINE)
-    assert "&& python /opt/longhaul/slimming.py" in run
-    assert dockerfile.index(run) < dockerfile.index("aot_training")
-    assert Path(slimming.__file__).name == "slimming.py"
-
-
 @pytest.mark.slow  # some minutes of Spark
-def test_jobs_sql_mllib_and_every_format_run_on_what_is_left(
-    packages: Path, tmp_path: Path
-) -> None:
+def test_sql_mllib_and_every_format_run_on_what_is_left(packages: Path, tmp_path: Path) -> None:
     slim(packages)
     folder = tmp_path / "work"
     folder.mkdir()
@@ -108,11 +94,7 @@ def test_jobs_sql_mllib_and_every_format_run_on_what_is_left(
         [sys.executable, "-m", "tests.runner.everyday_spark", str(folder)],
         capture_output=True,
         cwd=REPOSITORY,
-        env={
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(map(str, (packages, REPOSITORY, DEMO_JOBS))),
-            "LONGHAUL_ATTEMPT": "1",
-        },
+        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(packages), str(REPOSITORY)))},
         text=True,
         timeout=_LIMIT_S,
         check=False,

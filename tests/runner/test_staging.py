@@ -1,6 +1,5 @@
 """What an input path stands for, and how it reaches the disk."""
 
-import gzip
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -30,6 +29,7 @@ from longhaul.runner.stopping import Stop, StopReason, StopRequestedError
 from tests.runner.job_attempts import Instead
 
 BUCKET = "data"
+OLD, NEW = (AttemptId("main#january", 1767323045000, n).token for n in (1, 2))
 POLICY = PathPolicy(data_bucket=BUCKET, input_buckets=("landing",), allow_file=True)
 
 
@@ -97,12 +97,13 @@ def stage(s3: Any, small: SmallObjects | None, tmp_path: Path) -> Callable[..., 
     return stage_
 
 
-def test_one_object(stage: Callable[..., Staged], put: Callable[..., None]) -> None:
-    put("raw/a.csv", "raw/a.csv.bak", body=b"1,2")
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])
+def test_one_object(stage: Callable[..., Staged], put: Callable[..., None], name: str) -> None:
+    put(f"raw/{name}", f"raw/{name}.bak", body=b"1,2")
 
-    staged = stage(f"s3://{BUCKET}/raw/a.csv")
+    staged = stage(f"s3://{BUCKET}/raw/{name}")
 
-    assert staged.files == {"00000-a.csv": b"1,2"}
+    assert staged.files == {f"00000-{name}": b"1,2"}
     assert staged.input.extensions == {"csv"}
     assert staged.input.size_bytes == 3
 
@@ -111,18 +112,10 @@ def test_one_object(stage: Callable[..., Staged], put: Callable[..., None]) -> N
 def test_a_file_of_an_output_whose_manifest_is_not_there_is_refused_by_name(
     stage: Callable[..., Staged], put: Callable[..., None], path: str
 ) -> None:
-    token = AttemptId("main#january", 1767323045000, 1).token
-    put("out/a.csv", f"out/part-00000-{token}-c000.csv")
+    put("out/a.csv", f"out/part-00000-{OLD}-c000.csv")
 
-    with pytest.raises(UnnamedFileError, match=rf"s3://{BUCKET}/out/part-00000-{token}-c000.csv"):
+    with pytest.raises(UnnamedFileError, match=rf"s3://{BUCKET}/out/part-00000-{OLD}-c000.csv"):
         stage(f"s3://{BUCKET}/{path}")
-
-
-def test_a_compressed_file_keeps_its_name_and_tells_its_format(
-    stage: Callable[..., Staged], put: Callable[..., None]
-) -> None:
-    put("raw/a.csv.gz", body=gzip.compress(b"1,2"))
-    assert stage(f"s3://{BUCKET}/raw/a.csv.gz").input.extensions == {"csv"}
 
 
 HIDDEN = (
@@ -188,21 +181,64 @@ def test_name_too_long_for_a_disk_is_cut_before_its_extension(
     assert all(len(f".{file}.crc".encode()) <= 255 for file in files)
 
 
-@pytest.mark.parametrize("path", ["clean/*/", "clean/", "clean", "cle*"])
-def test_a_path_above_outputs_has_what_each_manifest_names_and_the_files_of_others(
-    stage: Callable[..., Staged], put: Callable[..., None], s3: Any, path: str
-) -> None:
-    old, new = (AttemptId("main#january", 1767323045000, n).token for n in (1, 2))
-    publish(s3, "clean/m1/", f"part-0-{new}.json", "quarantine/part-0.json")
-    publish(s3, "clean/m2/deep/", f"part-0-{new}.json")
-    put(f"clean/m1/part-0-{old}.json", "clean/m1/beside.json", "clean/m0/others.json")
-    put("clean/m0/_SUCCESS", body=b"")  # of Spark alone
+SEVERAL = {
+    "clean/m1/": (f"part-0-{NEW}.json", "quarantine/part-0.json"),
+    "clean/m2/deep/": (f"part-0-{NEW}.json",),
+}
+BESIDE_SEVERAL = (
+    *(f"clean/m1/part-0-{OLD}.json", "clean/m1/beside.json", "clean/m0/others.json"),
+    "clean/m0/_SUCCESS",  # of Spark alone
+)
+FOUND_IN_SEVERAL = {"00000-others.json", f"00001-part-0-{NEW}.json", f"00002-part-0-{NEW}.json"}
+PARTED = {"out/x/": (f"p=0/part-0-{NEW}.json",)}
+BESIDE_PARTED = (f"out/x/p=0/part-0-{OLD}.json", "out/x/p=0/beside.json", "out/x/notes/a.txt")
+DATASETS = {"clean/": ("year=2013/part-0.parquet", "quarantine/day=1/part-0.json")}
 
-    assert stage(f"s3://{BUCKET}/{path}").files.keys() == {
-        "00000-others.json",
-        f"00001-part-0-{new}.json",
-        f"00002-part-0-{new}.json",
-    }
+
+@pytest.mark.parametrize(
+    ("outputs", "beside", "files", "path"),
+    [
+        # Above outputs: what each manifest names, and the files of others.
+        *(
+            (SEVERAL, BESIDE_SEVERAL, FOUND_IN_SEVERAL, path)
+            for path in ("clean/*/", "clean/", "clean", "cle*")
+        ),
+        # A part of an output: what its manifest names of it.
+        *(
+            (PARTED, BESIDE_PARTED, {f"00000-part-0-{NEW}.json"}, path)
+            for path in (
+                *("out/x/p=0/", "out/x/p=0/*", "out/x/p=[0]/", "out/x/p=*/", "out/x/p=*/*"),
+                "out/*/p=0/*.json",
+            )
+        ),
+        # Files of others beside an output: by their own path.
+        *(
+            (PARTED, BESIDE_PARTED, {"00000-a.txt"}, path)
+            for path in ("out/x/notes/", "out/x/notes/*.txt", "out/*/notes")
+        ),
+        # A dataset of an output.
+        (
+            DATASETS,
+            ("clean/quarantine/left-over.json", "clean/year=2013/left-over.parquet"),
+            {"day=1/00000-part-0.json"},
+            "clean/quarantine/",
+        ),
+    ],
+)
+def test_of_outputs_a_path_finds_what_their_manifests_name(
+    stage: Callable[..., Staged],
+    put: Callable[..., None],
+    s3: Any,
+    outputs: dict[str, tuple[str, ...]],
+    beside: tuple[str, ...],
+    files: set[str],
+    path: str,
+) -> None:
+    for prefix, paths in outputs.items():
+        publish(s3, prefix, *paths)
+    put(*beside)
+
+    assert set(stage(f"s3://{BUCKET}/{path}").files) == files
 
 
 def test_a_path_above_an_output_without_a_main_dataset_is_refused_with_its_datasets(
@@ -215,43 +251,18 @@ def test_a_path_above_an_output_without_a_main_dataset_is_refused_with_its_datas
         stage(f"s3://{BUCKET}/clean/")
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["out/x/p=0/", "out/x/p=0/*", "out/x/p=[0]/", "out/x/*/", "out/x/*", "out/*/p=0/*.json"],
-)
-def test_a_part_of_an_output_has_the_files_that_its_manifest_names(
-    stage: Callable[..., Staged], put: Callable[..., None], s3: Any, path: str
-) -> None:
-    old, new = (AttemptId("main#january", 1767323045000, n).token for n in (1, 2))
-    publish(s3, "out/x/", f"p=0/part-0-{new}.json")
-    put(f"out/x/p=0/part-0-{old}.json", "out/x/p=0/beside.json")
-
-    assert set(stage(f"s3://{BUCKET}/{path}").files) == {f"00000-part-0-{new}.json"}
-
-
-@pytest.mark.parametrize("path", ["out/x/notes/", "out/x/notes/*.txt", "out/*/notes"])
-def test_files_of_others_beside_an_output_are_found_by_their_own_path(
-    stage: Callable[..., Staged], put: Callable[..., None], s3: Any, path: str
-) -> None:
-    publish(s3, "out/x/", "p=0/part-0.json")
-    put("out/x/notes/a.txt")
-
-    assert set(stage(f"s3://{BUCKET}/{path}").files) == {"00000-a.txt"}
-
-
 def test_a_glob_finds_the_files_of_a_publication_that_came_after_its_look(s3: Any) -> None:
-    old, new = (AttemptId("main#january", 1767323045000, n).token for n in (1, 2))
-    publish(s3, "out/", f"p=0/part-0-{old}.json")
+    publish(s3, "out/", f"p=0/part-0-{OLD}.json")
 
     def get_object(**arguments: Any) -> Any:
         if arguments["Key"] == "out/_SUCCESS":
-            publish(s3, "out/", f"p=1/part-0-{new}.json")
+            publish(s3, "out/", f"p=1/part-0-{NEW}.json")
         return s3.get_object(**arguments)
 
     replaced: Any = Instead(s3, get_object=get_object)
     listing = InputListing(replaced, BUCKET)
     found = listing.sources_of(parse_input(f"s3://{BUCKET}/out/p=*/*.json", POLICY))
-    assert [source.key for source in found] == [f"out/p=1/part-0-{new}.json"]
+    assert [source.key for source in found] == [f"out/p=1/part-0-{NEW}.json"]
 
 
 @pytest.mark.parametrize("path", ["s3://landing/team/raw/2013/", "s3://landing/team/raw/*"])
@@ -329,14 +340,6 @@ def test_a_missing_bucket_is_an_empty_input(stage: Callable[..., Staged], s3: An
     s3.delete_bucket(Bucket="landing")
     with pytest.raises(PermanentJobError, match="nothing at s3://landing/a/"):
         stage("s3://landing/a/")
-
-
-def test_a_dataset_of_an_output_is_read_through_its_manifest(
-    stage: Callable[..., Staged], put: Callable[..., None], s3: Any
-) -> None:
-    publish(s3, "clean/", "year=2013/part-0.parquet", "quarantine/day=1/part-0.json")
-    put("clean/quarantine/left-over.json", "clean/year=2013/left-over.parquet")
-    assert set(stage(f"s3://{BUCKET}/clean/quarantine/").files) == {"day=1/00000-part-0.json"}
 
 
 @pytest.mark.slow

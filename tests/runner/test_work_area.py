@@ -107,25 +107,33 @@ def test_an_output_of_ours_is_copied_as_its_manifest_says(
     assert copy == b"clean/month=1/new.parquet"
 
 
-@pytest.mark.parametrize("key", ["clean/x/month=1", "clean/x/month=1/*", "clean/x/month=*"])
-def test_a_part_of_an_output_of_ours_is_copied_as_its_manifest_says(
-    s3: Any, stage: Callable[..., StagedInput], key: str
+@pytest.mark.parametrize(
+    ("there", "key", "copies"),
+    [
+        # A part of an output of ours: as its manifest says.
+        *(
+            (("clean/x/month=1/new.parquet", "clean/x/month=1/old.parquet"), key, ["new.parquet"])
+            for key in ("clean/x/month=1", "clean/x/month=1/*", "clean/x/month=*")
+        ),
+        # What Spark would skip: folders, and a hidden file.
+        (("raw/a/one.csv", "raw/b/one.csv"), "raw", ["one.csv", "one.csv"]),
+        (("raw/_x.csv",), "raw/_x.csv", ["_x.csv"]),
+    ],
+)
+def test_what_spark_would_read_otherwise_is_copied_into_one_folder(
+    s3: Any,
+    stage: Callable[..., StagedInput],
+    there: tuple[str, ...],
+    key: str,
+    copies: list[str],
 ) -> None:
-    put(s3, "clean/x/month=1/new.parquet", "clean/x/month=1/old.parquet")
+    put(s3, *there)
     manifest(s3, "clean/x/", "month=1/new.parquet")
 
     assert stage(key).path == f"s3://data/{PREFIX}inputs/first/x/"
-    assert keys(s3, PREFIX) == [f"{PREFIX}inputs/first/x/00000-new.parquet"]
 
-
-def test_folders_that_spark_would_skip_are_copied_into_one(
-    s3: Any, stage: Callable[..., StagedInput]
-) -> None:
-    put(s3, "raw/a/one.csv", "raw/b/one.csv")
-
-    stage("raw")
-
-    assert keys(s3, PREFIX) == [f"{PREFIX}inputs/first/x/0000{n}-one.csv" for n in (0, 1)]
+    expected = [f"{PREFIX}inputs/first/x/{n:05}-{name}" for n, name in enumerate(copies)]
+    assert keys(s3, PREFIX) == expected
 
 
 @pytest.mark.parametrize("key", ["?onghaul/requests/*.json", "*/requests/*.json", "l*/*/*", ""])
@@ -213,23 +221,17 @@ def test_a_file_of_one_machine_is_refused_with_its_reason(
         area.stage(InputListing(s3, "data"), inputs, Moving(Stop()))
 
 
-@pytest.mark.parametrize("key", ["a{b}", "a[1]", "x/[ab].csv", "a^b"])
-def test_a_path_that_means_something_else_to_hadoop_is_never_given_to_it(key: str) -> None:
-    assert not reads_alike(DataPath("s3", "data", key), [Source("data", key, 1)])
-
-
-def test_a_file_whose_name_hadoop_would_take_for_a_glob_is_never_given_to_it() -> None:
-    assert not reads_alike(DataPath("s3", "data", "raw/"), [Source("data", "raw/[x].csv", 1)])
-
-
-def test_a_hidden_file_that_spark_would_skip_is_copied(
-    s3: Any, stage: Callable[..., StagedInput]
+@pytest.mark.parametrize(
+    ("key", "file"),
+    [
+        *((key, key) for key in ("a{b}", "a[1]", "x/[ab].csv", "a^b")),
+        ("raw/", "raw/[x].csv"),
+    ],
+)
+def test_a_path_or_file_that_means_something_else_to_hadoop_is_never_given_to_it(
+    key: str, file: str
 ) -> None:
-    put(s3, "raw/_x.csv")
-
-    stage("raw/_x.csv")
-
-    assert keys(s3, PREFIX) == [f"{PREFIX}inputs/first/x/00000-_x.csv"]
+    assert not reads_alike(DataPath("s3", "data", key), [Source("data", file, 1)])
 
 
 def test_what_spark_wrote_is_published_by_copies_and_under_the_attempts_name(
