@@ -238,11 +238,25 @@ def _own(stage: StageDeployment, settings: Settings) -> Iterator[Case]:
         )
     output = stage.follow_on.output or ""
     is_table = output.startswith(TABLE)
+    is_own = output and not is_table and stage.follow_on.used_mode == "error"
     yield Case(
         ("follow_on", "output"),
         is_table and "{" in output,
         "a table has one name; {label}, {stage} and {n} are for a prefix",
     )
+    yield Case(
+        ("follow_on", "output"),
+        is_own and "{label}" not in output,
+        "only one job could write there; put {label} in it, or let the mode be append",
+    )
+    for other in settings.stages:
+        theirs = other.follow_on.output or TABLE
+        yield Case(
+            ("follow_on", "output"),
+            is_own and other is not stage and _inside(other.name, theirs, stage.name, output),
+            f"is inside the output of stage {other.name}, whose jobs it would refuse; put {{stage}}"
+            " in it",
+        )
     shared = ("append", "overwrite_partitions") if is_table else ("append", "error")
     yield Case(
         ("follow_on", "mode"),
@@ -250,6 +264,10 @@ def _own(stage: StageDeployment, settings: Settings) -> Iterator[Case]:
         f"with the mode {stage.follow_on.used_mode} each job would replace what the last one wrote,"
         f" or fail on it; let it be {' or '.join(shared)}",
     )
+
+
+def _inside(other: str, theirs: str, name: str, output: str) -> bool:
+    return output.replace("{stage}", name).startswith(theirs.replace("{stage}", other))
 
 
 def _notify(stage: StageDeployment, settings: Settings) -> Iterator[Case]:

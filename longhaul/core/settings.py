@@ -46,16 +46,16 @@ NotifyArn = Annotated[
 # and a dataset adds up to 66.
 DATABASE_NAME = r"[a-z0-9_]{1,128}"
 TABLE_NAME = r"[a-z0-9_]{1,180}"
-# Once it is filled it is checked as any output.
-OutputTemplate = Annotated[
-    str, Field(pattern=r"^(table:|data:|s3://)([^{}]|\{label\}|\{stage\}|\{n\})+$")
-]
 
 _BUCKET = r"([a-z0-9][a-z0-9.-]{1,61}[a-z0-9]|\$\{Token\[[^\]]+\]\})"
 _FOLDERS = r"([A-Za-z0-9_-][A-Za-z0-9._=-]*/)"
 # `s3://bucket/folder/`, or a folder of the data bucket. It ends with a slash: `jobs` would also
 # allow `jobs-of-others`.
 Prefix = Annotated[str, Field(pattern=rf"^(s3://{_BUCKET}/{_FOLDERS}*|{_FOLDERS}+)$")]
+# Once it is filled it is checked as any output.
+OutputTemplate = Annotated[
+    str, Field(pattern=rf"^(table:|data:|s3://{_BUCKET}/)([^{{}}]|\{{(label|stage|n)\}})+$")
+]
 
 QUEUE_VISIBILITY_S = 120
 """For how long a jobs queue hides what the dispatcher received, unless that extends it."""
@@ -160,9 +160,9 @@ class FollowOnSettings(Model):
     """Where jobs write that follow from another stage, or join, and name no output themselves."""
 
     # A table, `table:NAME` or `table://DATABASE/NAME`, or a prefix, `data:daily/{label}/{stage}/`:
-    # `{label}` is the job's, or the id with which its tree began, `{n}` its place among those that
-    # were emitted (`3`, and `3-1` within a group of a group). None: each writes below a prefix of
-    # its own.
+    # `{label}` is the job's (`%2F` for a slash), or the id with which its tree began, `{n}` its
+    # place among those that were emitted (`3`, and `3-1` within a group of a group). None: each
+    # writes below a prefix of its own.
     output: OutputTemplate | None = None
     # None: jobs that share a table add to it (append), and a prefix that another job has written is
     # refused (error). Only a join may replace what is there.

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import itemgetter
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
+from urllib.parse import quote
 
 from longhaul.core.descent import MAX_GROUP, Emitted, Group, Lineage, child_id
 from longhaul.core.errors import InvalidRequestError
@@ -19,9 +20,6 @@ from longhaul.core.places import follow_ons_prefix
 from longhaul.core.request import JobRequest, named_after
 from longhaul.core.settings import RuntimeSettings, Stage
 from longhaul.pipelines.pipeline import Pipeline
-
-# S3 takes others too; these need no escape in a path, and are no glob.
-_NOT_IN_FOLDERS: Final = re.compile(r"[^A-Za-z0-9._=-]+")
 
 
 @dataclass(frozen=True)
@@ -324,10 +322,10 @@ def with_output(
 
 
 def _filled(template: str, target: Stage, request: Mapping[str, Any], lineage: Lineage) -> str:
-    """The output with the job's names in it. Names that differ may look alike there."""
+    """The output with the job's names in it; what differs differs there too."""
     label = str(request.get("label") or lineage.root.partition("#")[2])
     names = {
-        "{label}": _NOT_IN_FOLDERS.sub("-", label).strip(".") or "-",
+        "{label}": quote(label, safe="="),
         "{stage}": target.name,
         "{n}": "-".join(str(group.n) for group in lineage.groups) or "0",
     }

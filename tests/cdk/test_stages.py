@@ -85,6 +85,15 @@ def main(**settings: JsonValue) -> list[JsonValue]:
         ([MAIN, clean(follow_on={**TABLE, "mode": "error"})], "or fail on it"),
         ([MAIN, clean(follow_on={"output": "data:x/{day}/"})], "stages.1.follow_on.output"),
         ([MAIN, clean(follow_on={"output": "table:hits_{label}"})], "a table has one name"),
+        ([MAIN, clean(follow_on={"output": "data:x/{stage}/"})], "only one job could write there"),
+        (
+            [
+                MAIN,
+                clean(follow_on={"output": "data:{label}/"}, next=["sum"]),
+                {**LAST, "follow_on": {"output": "data:{label}/sum/"}},
+            ],
+            "is inside the output of stage clean",
+        ),
         (
             [MAIN, clean(follow_on={"output": "s3://elsewhere/{label}/"})],
             "follow_on.output: output: this bucket is not allowed",

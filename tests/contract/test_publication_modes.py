@@ -252,7 +252,7 @@ def test_a_later_run_replaces_in_mode_error_what_its_own_job_wrote(s3: Any, writ
 
     writer.write(s3, "other", OLD, "append")
     with pytest.raises(
-        PermanentJobError, match=f"{PREFIX} holds {MANIFEST}, of the job main#other"
+        PermanentJobError, match=f"{PREFIX} holds {MANIFEST}, of the job 'main#other'"
     ):
         writer.upload(s3, "one", ROWS, "error", run=RUN + 2)
 

@@ -177,8 +177,7 @@ def test_what_follows_writes_to_the_table_of_its_stage_unless_it_names_an_output
     ("label", "place"),
     [
         ("2026-10-05", "2026-10-05"),
-        ("Hits of/../Graz *", "Hits-of-..-Graz-"),
-        ("..", "-"),
+        ("Graz/../東 *", "Graz%2F..%2F%E6%9D%B1%20%2A"),
         (None, "2013"),
     ],
 )

@@ -62,7 +62,7 @@ class PrefixDestination:
             for name in (each for each in self._files() if self.attempt.key_hash not in each):
                 current = self._manifest() if name == MANIFEST else None
                 if current is None or not current.is_all_of_job(self.attempt.token):
-                    whose = f", of the job {current.key}" if current else ""
+                    whose = f", of the job {current.key!r}" if current else ""
                     raise PermanentJobError(
                         f"output: mode is error, and {self.path} holds {name}{whose}: name another"
                         " output; one of Longhaul can be replaced or added to (modes overwrite and"
