@@ -125,17 +125,6 @@ def test_a_cache_appears_whole_and_replaces_those_of_other_installations(
     assert sorted(file.name for file in place.parent.iterdir()) == ["lock", "spark-1.aot"]
 
 
-@pytest.mark.usefixtures("trained")
-def test_the_minutes_of_a_training_are_not_silent(
-    place: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.INFO):
-        assert aot_training.main() == 0
-    said = [each.getMessage() for each in caplog.records]
-    assert [each[:7] for each in said] == ["1 of 3:", "3 of 3:", "AOT cac"]
-    assert str(place) in said[-1]
-
-
 def test_an_existing_cache_is_not_made_again(place: Path, trained: list[Path]) -> None:
     place.parent.mkdir()
     place.write_bytes(b"made before")

@@ -77,10 +77,6 @@ def rows(cloud: Cloud, prefix: str = "out/") -> int:
     return cloud.manifest(prefix).rows["."]
 
 
-def test_the_page_has_the_jobs_that_are_tested_here() -> None:
-    assert set(FILES) == {*(f"jobs/{name}.py" for name in JOBS), "tests/test_train.py"}
-
-
 @pytest.mark.usefixtures("jobs")
 def test_the_test_of_the_second_attempt(
     spark: SparkSession, make_job: Any, written: Any, monkeypatch: pytest.MonkeyPatch

@@ -15,14 +15,13 @@ from pyspark.sql import SparkSession
 from longhaul.config.settings import Settings
 from longhaul.config.sizes import FARGATE_FREE_DISK_GIB
 from longhaul.config.stages import StageDeployment
-from longhaul.core.errors import InvalidRequestError
 from longhaul.core.places import TablePath
 from longhaul.core.policy import parse_request
 from longhaul.core.results import Results
 from longhaul.core.settings import LeaseSettings, PathPolicy, RuntimeSettings
 from longhaul.core.verdict import ExitCode
 from longhaul.outputs.iceberg.catalog import Tables
-from tests.builders import BUCKET, settings, stage
+from tests.builders import BUCKET, settings, stage, there
 from tests.layers import ROOT
 from tests.runner.conftest import Cloud, MakeAttempt
 from tests.runner.job_attempts import loaded
@@ -96,19 +95,6 @@ def output(cloud: Cloud, prefix: str, dataset: str = ".") -> list[bytes]:
     ).splitlines()
 
 
-def test_the_page_has_the_snippets_that_are_tested_here() -> None:
-    assert [kind for kind, _ in SNIPPETS].count("console") == 1
-    brought_along = {job for job in MESSAGES if job.startswith("s3://")}
-    assert set(FILES) == brought_along | {
-        "any reader",
-        "jobs/busy_days.py",
-        "jobs/daily.py",
-        "jobs/long_words.py",
-        "tests/test_busy_days.py",
-    }
-    assert {kind for kind, _ in SNIPPETS} == {"console", "json", "python", "toml"}
-
-
 def test_the_alarms_are_those_of_a_stage() -> None:
     (text,) = (code for kind, code in SNIPPETS if kind == "toml")
     (found,) = tomllib.loads(text)["stages"]
@@ -138,9 +124,7 @@ def test_the_job_with_several_outputs(
     table = loaded(tables, TablePath("lake", "daily"))
     assert table.scan().to_arrow().num_rows == 3
     assert {b"UA,4", b"AA,1"} <= set(output(cloud, "reports/2013-01/"))
-    results = cloud.output().results
-    assert results is not None
-    assert results.rows == {
+    assert there(cloud.output().results).rows == {
         ".": 3,
         "outputs.report": 2,
         "outputs.short/by-carrier": 3,
@@ -204,12 +188,6 @@ def test_every_message_is_valid_where_the_settings_allow_its_code(job: str) -> N
         ).job
         == job
     )
-
-
-@pytest.mark.parametrize("job", [job for job in MESSAGES if job.startswith("s3://")])
-def test_no_message_brings_code_by_default(job: str) -> None:
-    with pytest.raises(InvalidRequestError, match="code from S3 is not allowed here"):
-        parse_request(json.dumps(MESSAGES[job]), settings(), stage())
 
 
 def test_the_table_of_sizes_is_that_of_the_settings() -> None:

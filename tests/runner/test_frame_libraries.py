@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ import pytest
 from longhaul.job import PermanentJobError
 from longhaul.runner.frames import frame_of
 from longhaul.testing import MakeJob
-from tests.layers import ROOT
 
 ROWS = {"n": [1, 2], "text": ["a", None]}
 LIBRARIES = pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
@@ -35,11 +33,6 @@ def read_back(make_job: MakeJob, written: Any) -> Callable[[object], list[dict[s
     return read
 
 
-def test_the_image_has_neither() -> None:
-    lock = (ROOT / "longhaul/runner/requirements.lock").read_text().splitlines()
-    assert not [line for line in lock if line.startswith(("pandas=", "polars", "duckdb"))]
-
-
 @LIBRARIES
 def test_a_checkpoint_of_a_frame_is_a_table_of_arrow(
     make_job: MakeJob, frame: Callable[..., Any]
@@ -48,29 +41,6 @@ def test_a_checkpoint_of_a_frame_is_a_table_of_arrow(
     assert isinstance(kept, pa.Table)
     assert frame is not pd.DataFrame or kept.to_pandas().equals(frame(ROWS))
     assert kept.to_pydict() == ROWS
-
-
-@LIBRARIES
-@pytest.mark.parametrize("format_", ["parquet", "csv", "json"])
-def test_both_read_the_inputs_that_a_job_has(
-    make_job: MakeJob, frame: Callable[..., Any], format_: Any
-) -> None:
-    job = make_job({}, plain=True)
-    job.write(frame(ROWS), format=format_)
-    (written,) = job.written
-
-    path = make_job({"rows": Path(str(written.folder))}, plain=True).input("rows")
-
-    (file,) = Path(path).iterdir()
-    ways = {"parquet": {}, "csv": {}, "json": {"lines": True}}
-    library = pd if frame is pd.DataFrame else pl
-    name = "ndjson" if format_ == "json" and library is pl else format_
-    options = ways[format_] if library is pd else {}
-    found = getattr(library, f"read_{name}")(file, **options)
-    rows = found.to_dict("records") if library is pd else found.to_dicts()
-    assert [row["n"] for row in rows] == [1, 2]
-    assert rows[0]["text"] == "a"
-    assert pd.isna(rows[1]["text"])
 
 
 @pytest.mark.parametrize(

@@ -93,21 +93,10 @@ def test_a_query_that_would_take_minutes_to_look_through_is_refused(
         require_select(restricted, f"SELECT km FROM trips WHERE km IN ({numbers})", ["trips"])  # noqa: S608 - numbers
 
 
-each_place = pytest.mark.parametrize(
+@pytest.mark.slow  # a tenth of a second for each that Spark does not resolve
+@pytest.mark.parametrize(
     "query", [place.replace(CALL, CALLS[0]) for places in PLACES.values() for place in places]
 )
-
-
-@each_place
-def test_a_call_into_java_in_any_place_is_refused_before_it_is_resolved(
-    restricted: SparkSession, query: str
-) -> None:
-    with pytest.raises(PermanentJobError, match="function 'reflect' is not allowed"):
-        require_select(restricted, query, ["trips"])
-
-
-@pytest.mark.slow  # a tenth of a second for each that Spark does not resolve
-@each_place
 def test_the_session_of_a_query_resolves_no_call_into_java_in_any_place(
     restricted: SparkSession, query: str
 ) -> None:

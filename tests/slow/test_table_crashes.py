@@ -26,7 +26,6 @@ from longhaul.local.credentials import aws_client
 from longhaul.local.moto_repairs import glue as glue_repairs
 from longhaul.local.moto_repairs import s3 as s3_repairs
 from longhaul.operations.tables import TableReader
-from longhaul.outputs.iceberg import commits
 from longhaul.outputs.iceberg.catalog import Tables
 from longhaul.outputs.publisher import S3Publisher
 from tests.contract.lake import BUCKET, DATABASE, Lake, at_once
@@ -141,16 +140,3 @@ def test_rows_are_there_once_wherever_a_publisher_was_killed(
 
         assert lake.rows(path) == after, f"killed at event {at} of {events}"
         assert by_duckdb(endpoint, path) == after, f"killed at event {at} of {events}"
-
-
-def test_without_the_look_for_the_token_rows_are_there_twice(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The control: what the test above would show."""
-    output = lake.upload("a", [(1, "x")])
-    monkeypatch.setattr(commits, "is_published", lambda *_: False)
-
-    lake.publish(output)
-    lake.publish(output)
-
-    assert lake.rows() == [(1, "x"), (1, "x")]
