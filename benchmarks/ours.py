@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from longhaul.config.sources import sources
 from longhaul.core import transitions
-from longhaul.core.claim import Claim, new_run
+from longhaul.core.claim import new_run
 from longhaul.core.clients import SystemClock
 from longhaul.core.lease import job_key
 from longhaul.core.message import JobMessage, Message
@@ -132,7 +132,7 @@ class TaskRunner:
         )
         lease = new_run(None, message, _STAGE, SETTINGS.lease, now)
         S3Requests(self.s3, BUCKET).put(lease.request_ref, message.content)
-        self.leases.apply(transitions.claim(Claim(lease, replaces=None), _STAGE))
+        self.leases.apply(transitions.claim(None, lease, _STAGE))
         return {
             "LONGHAUL_KEY": lease.key,
             "LONGHAUL_RUN": str(lease.run),

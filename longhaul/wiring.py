@@ -265,7 +265,7 @@ class Wiring:
     def dispatcher(self) -> "Dispatcher":
         from longhaul.core.batch import Messages
         from longhaul.core.dispatch import Dispatcher
-        from longhaul.core.slots import Claimer, Starter
+        from longhaul.core.slots import Claimer
         from longhaul.pipelines.descent_check import DescentCheck
 
         context = self.context
@@ -277,12 +277,10 @@ class Wiring:
             giving_up=self.giving_up,
             most_hidden=self.most_hidden,
         )
-        starter = Starter(context=context, messages=messages, descent=descent)
         return Dispatcher(
             context=context,
             messages=messages,
-            starter=starter,
-            claimer=Claimer(context=context, messages=messages, starter=starter),
+            claimer=Claimer(context=context, messages=messages, descent=descent),
             settler=self.settler,
             finisher=self.finisher,
             descent=descent,

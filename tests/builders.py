@@ -5,6 +5,7 @@ from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
+from longhaul.core import claim
 from longhaul.core.claim import PlanRun, decide_claim, new_run
 from longhaul.core.errors import InvalidRequestError
 from longhaul.core.history import AttemptRecord
@@ -86,15 +87,15 @@ def running(**changes: Any) -> Lease:
 def planned(old: Lease | None = None, at: datetime = NOW + timedelta(days=3)) -> Lease:
     """The row of a job that is to begin later."""
     body = {**BODY, "start_at": at.isoformat()}
+    sent = message(request=JobRequest.model_validate(body), message_id="planned")
     plan = decide_claim(
         old and replace(old, state=State.CANCELLED),
-        message(request=JobRequest.model_validate(body), message_id="planned"),
-        stage(),
+        sent,
         LeaseSettings(),
         NOW,
     )
     assert isinstance(plan, PlanRun)
-    return plan.lease
+    return claim.planned(plan, sent, stage(), LeaseSettings(), NOW)
 
 
 def record(n: int = 1, **changes: Any) -> AttemptRecord:

@@ -5,11 +5,11 @@
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from longhaul.core import beat
 from longhaul.core.dead_letter import Reason
-from longhaul.core.descent import is_child_id
+from longhaul.core.descent import Lineage, is_child_id
 from longhaul.core.lease import (
     Attempt,
     DeadRun,
@@ -48,25 +48,25 @@ _DEAD_RUNS = 4
 
 @dataclass(frozen=True)
 class Claim:
-    """Take the job: write `lease` iff the row still is `replaces`, and take a slot."""
+    """Take the job and a slot, iff the row still is `replaces`: for a run, or its next attempt.
 
-    lease: Lease
+    The message may wait for a slot: `claimed` makes the row once there is one.
+    """
+
     replaces: Lease | None
-
-    @property
-    def starts_run(self) -> bool:
-        return self.replaces is None or self.replaces.run != self.lease.run
+    starts_run: bool
 
 
 @dataclass(frozen=True)
 class PlanRun:
-    """The run is to begin later: write `lease` iff the row still is `replaces`, and wait.
+    """The run is to begin later: take the job iff the row still is `replaces`, and wait.
 
     From then on the job is one that waits between two attempts, before its first.
     """
 
-    lease: Lease
     replaces: Lease | None
+    start_at: datetime
+    starts_run: Literal[True] = True
 
 
 @dataclass(frozen=True)
@@ -128,13 +128,13 @@ Decision = (
 
 
 def decide_claim(
-    lease: Lease | None, message: JobMessage, stage: Stage, timing: LeaseSettings, now: datetime
+    lease: Lease | None, message: JobMessage, timing: LeaseSettings, now: datetime
 ) -> Decision:
     """What a received message means for its job."""
     if lease is None:
-        return _begin(None, message, stage, timing, now)
+        return _begin(None, message, now)
     if lease.receive.is_of(message.chain):
-        return _decide_own(lease, message, timing, now)
+        return _decide_own(lease, message, now)
     covered = lease.cancels(message.first_sent_at)
     if lease.state is State.RELEASED and lease.is_cancelled:
         if not covered and (until := _follow_on_first(lease, message, timing, now)):
@@ -144,28 +144,26 @@ def decide_claim(
         return Cancelled()
     if lease.is_cancel_open:
         return Postpone(now + _STOPPING)
-    return _decide_other(lease, message, stage, timing, now)
+    return _decide_other(lease, message, now)
 
 
-def _decide_other(
-    lease: Lease, message: JobMessage, stage: Stage, timing: LeaseSettings, now: datetime
-) -> Decision:
+def _decide_other(lease: Lease, message: JobMessage, now: datetime) -> Decision:
     """Of a message that is not the row's own, and which no cancel covers."""
     if message.again is not None:
-        return _decide_again(lease, message, message.again, stage, timing, now)
+        return _decide_again(lease, message, message.again, now)
     led_by = message.request.lineage
     # A row without a lineage came from a request by hand, which took the id before. What was
     # refused under the id may have been anybody's.
     if led_by and lease.lineage and not lease.is_refused:
         if led_by.run > lease.lineage.run:  # also a copy, which waited behind the earlier run
-            return _decide_later(lease, message, stage, timing, now)
+            return _decide_later(lease, message, now)
         if message.is_follow_on:
             # Sent twice, the second comes when its job has ended, or has been corrected, which
             # keeps the lineage.
             return Duplicate()
     if lease.was_over(message.first_sent_at):
         # The new run replaces the row, so what the old run owes is done first.
-        return _begin_again(lease, message, stage, timing, now)
+        return _begin_again(lease, message, now)
     fingerprint = message.request.fingerprint()
     if lease.has_outlived(fingerprint, message.first_sent_at):
         # Its run has a dead letter. The row may be of a correction since: no conflict with that.
@@ -174,39 +172,28 @@ def _decide_other(
         return Conflict(lease)
     if lease.state is not State.RELEASED:
         return Duplicate()
-    return _decide_retry(lease, message, timing, now)
+    return _decide_retry(lease, now)
 
 
-def _begin(
-    old: Lease | None, message: JobMessage, stage: Stage, timing: LeaseSettings, now: datetime
-) -> Claim | PlanRun:
+def _begin(old: Lease | None, message: JobMessage, now: datetime) -> Claim | PlanRun:
     start_at = message.request.start_at
     if start_at is not None and now < start_at:
-        return PlanRun(_planned(old, message, stage, timing, now, start_at), replaces=old)
-    return Claim(new_run(old, message, stage, timing, now), replaces=old)
+        return PlanRun(old, start_at)
+    return Claim(old, starts_run=True)
 
 
-def _begin_again(
-    old: Lease, message: JobMessage, stage: Stage, timing: LeaseSettings, now: datetime
-) -> Finish | Claim | PlanRun:
+def _begin_again(old: Lease, message: JobMessage, now: datetime) -> Finish | Claim | PlanRun:
     """A new run replaces the row, so what the old run owes is done first."""
-    return Finish(old, own=False) if old.owed else _begin(old, message, stage, timing, now)
+    return Finish(old, own=False) if old.owed else _begin(old, message, now)
 
 
-def _decide_again(
-    lease: Lease,
-    message: JobMessage,
-    again: Again,
-    stage: Stage,
-    timing: LeaseSettings,
-    now: datetime,
-) -> Decision:
+def _decide_again(lease: Lease, message: JobMessage, again: Again, now: datetime) -> Decision:
     """A request to run an ended job again starts one run, whatever the end was.
 
     Of two for the same run with different changes, one runs, and the other is a conflict.
     """
     if again.run >= lease.run and lease.state.is_terminal:
-        return _begin_again(lease, message, stage, timing, now)
+        return _begin_again(lease, message, now)
     fingerprint = message.request.fingerprint()
     # It may be one that has run, and died, before another change.
     has_run = fingerprint == lease.fingerprint or lease.has_outlived(
@@ -215,37 +202,14 @@ def _decide_again(
     return Duplicate() if has_run or again.run >= lease.run else Conflict(lease)
 
 
-def _decide_later(
-    lease: Lease, message: JobMessage, stage: Stage, timing: LeaseSettings, now: datetime
-) -> Decision:
+def _decide_later(lease: Lease, message: JobMessage, now: datetime) -> Decision:
     """What a later run of its parent leads to runs in the place of what the earlier one led to.
 
     Behind a run that goes on it waits, and looks the more rarely the longer that takes.
     """
     if lease.state is State.RUNNING:
         return Postpone(now + max(_STOPPING, (now - message.first_sent_at) / 10))
-    return _begin_again(lease, message, stage, timing, now)
-
-
-def _planned(
-    old: Lease | None,
-    message: JobMessage,
-    stage: Stage,
-    timing: LeaseSettings,
-    now: datetime,
-    start_at: datetime,
-) -> Lease:
-    """The row of a run that begins later: as between two attempts, of which the last is none."""
-    row = new_run(old, message, stage, timing, now)
-    number = row.attempt.number - 1
-    execution = row.input.model_copy(update={"attempt": number})
-    return replace(
-        row,
-        state=State.RELEASED,
-        execution_input=execution.model_dump_json(),
-        attempt=Attempt(number, claimed_at=now),
-        retry_at=start_at,
-    )
+    return _begin_again(lease, message, now)
 
 
 def _follow_on_first(
@@ -265,9 +229,7 @@ def _follow_on_first(
     return now + max(_STOPPING, waited / 10)
 
 
-def _decide_own(
-    lease: Lease, message: JobMessage, timing: LeaseSettings, now: datetime
-) -> Decision:
+def _decide_own(lease: Lease, message: JobMessage, now: datetime) -> Decision:
     if lease.state.is_terminal:
         return Finish(lease, own=True)
     if _is_replaced(lease.receive, message):
@@ -276,7 +238,7 @@ def _decide_own(
         return Probe(lease)
     if lease.is_cancelled:
         return CancelWaiting(lease, covers=True)
-    return _decide_retry(lease, message, timing, now)
+    return _decide_retry(lease, now)
 
 
 def _is_replaced(named: Receive, message: JobMessage) -> bool:
@@ -287,27 +249,33 @@ def _is_replaced(named: Receive, message: JobMessage) -> bool:
     return named.sent_at is not None and message.sent_at < named.sent_at
 
 
-def _decide_retry(
-    lease: Lease, message: JobMessage, timing: LeaseSettings, now: datetime
-) -> Decision:
+def _decide_retry(lease: Lease, now: datetime) -> Decision:
     if lease.retry_at and now < lease.retry_at:
         return Postpone(lease.retry_at)
-    return Claim(next_attempt(lease, message, timing, now), replaces=lease)
+    return Claim(lease, starts_run=False)
 
 
-def claim_without_message(lease: Lease, timing: LeaseSettings, now: datetime) -> Claim | None:
-    """The claim of a released job's next attempt, if it is time and nothing speaks against it.
+def may_claim_without_message(lease: Lease, now: datetime) -> bool:
+    """Whether a released job's next attempt is due, and nothing speaks against it.
 
     Its message comes again among all others that wait, and SQS gives out none of them first. So
     where jobs wait for slots, a dispatcher claims the next attempt from the row alone.
     """
     if lease.state is not State.RELEASED or lease.is_mark or lease.is_cancelled:
-        return None
+        return False
     if lease.is_planned:  # it waits as long as any new job does
-        return None
-    if lease.retry_at is None or now < lease.retry_at + _MESSAGE_FIRST:
-        return None
-    return Claim(next_attempt(lease, None, timing, now), replaces=lease)
+        return False
+    return lease.retry_at is not None and now >= lease.retry_at + _MESSAGE_FIRST
+
+
+def claimed(
+    claim: Claim, message: JobMessage, stage: Stage, timing: LeaseSettings, now: datetime
+) -> Lease:
+    """The row of the attempt that a claim begins now."""
+    old = claim.replaces
+    if old is None or claim.starts_run:
+        return new_run(old, message, stage, timing, now)
+    return next_attempt(old, message, timing, now)
 
 
 def new_run(
@@ -356,7 +324,7 @@ def new_run(
         label=label,
         tags=request.tags or (old.tags if old else {}),
         places=request.where_outputs_go,
-        lineage=request.lineage or (old.lineage if old else None),
+        lineage=run_lineage(message, old),
         again=old is not None and (old.again or old.is_begun),
         only=message.again is not None and message.again.only,
         settled_attempt=old.settled_attempt if old else 0,
@@ -377,14 +345,25 @@ def new_run(
     )
 
 
-def claimed_at(
-    claim: Claim, message: JobMessage, stage: Stage, timing: LeaseSettings, now: datetime
-) -> Claim:
-    """A claim that waited for a slot, as of `now`: the wait does not count as the attempt's age."""
-    old = claim.replaces
-    if old is None or claim.starts_run:
-        return Claim(new_run(old, message, stage, timing, now), replaces=old)
-    return Claim(next_attempt(old, message, timing, now), replaces=old)
+def planned(
+    plan: PlanRun, message: JobMessage, stage: Stage, timing: LeaseSettings, now: datetime
+) -> Lease:
+    """The row of a run that begins later: as between two attempts, of which the last is none."""
+    row = new_run(plan.replaces, message, stage, timing, now)
+    number = row.attempt.number - 1
+    execution = row.input.model_copy(update={"attempt": number})
+    return replace(
+        row,
+        state=State.RELEASED,
+        execution_input=execution.model_dump_json(),
+        attempt=Attempt(number, claimed_at=now),
+        retry_at=plan.start_at,
+    )
+
+
+def run_lineage(message: JobMessage, old: Lease | None) -> Lineage | None:
+    """Of a new run. A correction by hand has that of the job which it corrects."""
+    return message.request.lineage or (old.lineage if old else None)
 
 
 def _dead_runs(old: Lease) -> tuple[DeadRun, ...]:

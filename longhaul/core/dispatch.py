@@ -31,6 +31,7 @@ from longhaul.core.claim import (
     adopted,
     decide_claim,
     first_receive,
+    run_lineage,
 )
 from longhaul.core.dead_letter import refusal
 from longhaul.core.errors import (
@@ -49,13 +50,13 @@ from longhaul.core.seams import Descent
 from longhaul.core.settings import Stage
 from longhaul.core.settle import Settler
 from longhaul.core.settlement import cancel_waiting
-from longhaul.core.slots import Claimer, Starter
+from longhaul.core.slots import Claimer
 from longhaul.core.verdict import Evidence
 
 logger = Logger(child=True)
 
-Decided = tuple[JobMessage, Lease | None, Decision]
-"""A message, its row, and what it means for its job."""
+Decided = tuple[JobMessage, Decision]
+"""A message, and what it means for its job."""
 
 CONFLICTING = "conflicting_job_id"
 INVALID = "invalid_request"
@@ -73,7 +74,6 @@ _OWED_S = 60
 class Dispatcher:
     context: Context
     messages: Messages
-    starter: Starter
     claimer: Claimer
     settler: Settler
     finisher: Finisher
@@ -142,7 +142,7 @@ class Dispatcher:
         )
         firsts = {each.key: each for each in reversed(messages)}.values()
         later = Postpone(self.context.clock.now() + _UNREADABLE)
-        unreadable = [(each, None, later) for each in firsts if each.key in rows.unreadable]
+        unreadable = [(each, later) for each in firsts if each.key in rows.unreadable]
         self._act_on_all(unreadable, batch)
         return [(each, rows.get(each.key)) for each in firsts if each.key not in rows.unreadable]
 
@@ -163,7 +163,7 @@ class Dispatcher:
         """What the message means for its job; None when that cannot be decided."""
         with self.messages.guard(batch, message):
             now = self.context.clock.now()
-            return message, row, decide_claim(row, message, batch.stage, self.context.timing, now)
+            return message, decide_claim(row, message, self.context.timing, now)
         return None
 
     def _act_on_all(self, decided: Sequence[Decided], batch: Batch) -> list[Known]:
@@ -172,22 +172,18 @@ class Dispatcher:
         changed = self.context.background.run_all(tasks, at_once=max(1, len(tasks)))
         return [known for known in changed if known is not None]
 
-    def _act(
-        self, message: JobMessage, row: Lease | None, decision: Decision, batch: Batch
-    ) -> Known | None:
+    def _act(self, message: JobMessage, decision: Decision, batch: Batch) -> Known | None:
         if batch.is_over(self.context.clock.now()):
             return None
         with self.messages.guard(batch, message):
             try:
-                again = self._do(message, row, decision, batch)
+                again = self._do(message, decision, batch)
             except LeaseChangedError as error:
                 return message, error.current
             return None if again is None else (message, again)
         return None
 
-    def _do(
-        self, message: JobMessage, row: Lease | None, decision: Decision, batch: Batch
-    ) -> Lease | None:
+    def _do(self, message: JobMessage, decision: Decision, batch: Batch) -> Lease | None:
         """Do what the decision says, or put it aside.
 
         Returns a row that must be decided on again, None when nothing is left to do.
@@ -199,10 +195,10 @@ class Dispatcher:
             return None
         match decision:
             case Claim() | PlanRun():
-                return self._begin(message, row, decision, batch)
+                return self._begin(message, decision, batch)
             case Probe(lease=probed):
                 with about(probed.id, probed.label):
-                    self.starter.probe(message, probed, batch)
+                    self.claimer.probe(message, probed, batch)
             case Finish():
                 batch.slow.append((message, decision))
             case CancelWaiting(lease=waiting, covers=covers):
@@ -233,27 +229,30 @@ class Dispatcher:
                 self.messages.dead_letter(batch, message.message_id, message.content, reason)
         return None
 
-    def _begin(
-        self, message: JobMessage, row: Lease | None, begun: Claim | PlanRun, batch: Batch
-    ) -> Lease | None:
+    def _begin(self, message: JobMessage, begun: Claim | PlanRun, batch: Batch) -> Lease | None:
         """Let a claim wait for a slot, and a planned job's message for its time.
 
         Returns the row of a job whose tree was cancelled since the message was sent: it ends first.
         """
-        starts_run = isinstance(begun, PlanRun) or begun.starts_run
-        if starts_run and not self._is_allowed(message, row, batch):
+        if begun.starts_run and not self._is_allowed(message, begun.replaces, batch):
             return None
-        # Proven by now. A correction by hand has that of the job which it corrects.
-        if (lineage := begun.lease.lineage) is not None:
-            root = self.context.leases.load(lineage.root)
-            if root is not None and begun.lease.is_cancelled_with_tree(root):
-                at = root.tree_cancelled_at
-                return self.context.leases.request_cancel(message.key, batch.stage.name, at)
+        if (at := self._tree_cancelled_at(message, begun)) is not None:
+            return self.context.leases.request_cancel(message.key, batch.stage.name, at)
         if isinstance(begun, Claim):
             batch.waiting.append((message, begun))
         else:
-            self.starter.begin_later(message, begun, batch)
+            self.claimer.begin_later(message, begun, batch)
         return None
+
+    def _tree_cancelled_at(self, message: JobMessage, begun: Claim | PlanRun) -> datetime | None:
+        """When the tree of the job was cancelled, if that covers what begins."""
+        row = begun.replaces
+        if row is None or begun.starts_run:  # what the message says of its lineage is proven by now
+            lineage, asked_at = run_lineage(message, row), message.first_sent_at
+        else:
+            lineage, asked_at = row.lineage, row.asked_at
+        root = self.context.leases.load(lineage.root) if lineage else None
+        return root.tree_cancelled_at if root and root.cancels_tree(asked_at) else None
 
     def _end_waiting(self, waiting: Lease, covered: JobMessage | None) -> Lease:
         """End a cancelled job; returns its row. `covered`: the message that ends with it."""

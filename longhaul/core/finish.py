@@ -144,10 +144,9 @@ class Finisher:
 
         Both rows are read now: a cancel that comes later finds the jobs that follow.
         """
-        sent_at = lease.receive.first_sent_at or lease.attempt.claimed_at
         rows = self.context.leases.load_many({lease.key, lease.root})
         job, root = rows.get(lease.key), rows.get(lease.root)
-        is_cancelled = job is not None and job.cancels(sent_at)
+        is_cancelled = job is not None and job.cancels(lease.asked_at)
         return is_cancelled or lease.is_cancelled_with_tree(root)
 
     def _strike(self, lease: Lease, owed: Owed, *, cut_off: bool = False) -> Lease:

@@ -485,10 +485,18 @@ class Lease:
         """
         return self.cancelled_at is not None and sent_at < self.cancelled_at
 
+    def cancels_tree(self, sent_at: datetime) -> bool:
+        """Of a root: whether a cancel of its tree covers what was sent of it then."""
+        return self.tree_cancelled_at is not None and sent_at < self.tree_cancelled_at
+
+    @property
+    def asked_at(self) -> datetime:
+        """When the work of its run was asked for."""
+        return self.receive.first_sent_at or self.attempt.claimed_at
+
     def is_cancelled_with_tree(self, root: "Lease | None") -> bool:
         """Whether a cancel of its tree, which stands in the row of its root, covers its run."""
-        at = root.tree_cancelled_at if root else None
-        return at is not None and (self.receive.first_sent_at or self.attempt.claimed_at) < at
+        return root is not None and root.cancels_tree(self.asked_at)
 
     @property
     def is_committed(self) -> bool:

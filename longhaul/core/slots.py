@@ -5,7 +5,7 @@ Nothing runs while messages wait: each comes again after a part of its likely wa
 
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from itertools import islice
@@ -14,7 +14,14 @@ from aws_lambda_powertools import Logger
 
 from longhaul.core import beat, transitions
 from longhaul.core.batch import Batch, Closed, Known, Messages
-from longhaul.core.claim import Claim, PlanRun, claim_without_message, claimed_at
+from longhaul.core.claim import (
+    Claim,
+    PlanRun,
+    claimed,
+    may_claim_without_message,
+    next_attempt,
+    planned,
+)
 from longhaul.core.errors import LeaseChangedError, NoFreeSlotError
 from longhaul.core.lease import Lease, State, with_emission, with_next
 from longhaul.core.logs import about
@@ -38,19 +45,54 @@ Most end within seconds, one that ignores SIGTERM after `stop_timeout_s`.
 
 
 @dataclass(frozen=True, kw_only=True)
-class Starter:
+class Claimer:
     context: Context
     messages: Messages
     descent: Descent
 
-    def start(self, message: JobMessage, claim: Claim, batch: Batch, pace: Pace) -> None:
-        if self._is_task_left(claim):
+    def first(self, batch: Batch) -> list[tuple[JobMessage, Claim]]:
+        """The claims that may take the free slots, retries first, taken out of those that wait."""
+        waiting = sorted(batch.waiting, key=lambda each: not _is_retry(each[1].replaces))
+        chosen = waiting[: batch.room.free]
+        for each in chosen:  # other threads may append meanwhile
+            batch.waiting.remove(each)
+        return chosen
+
+    def claim(self, claims: Sequence[tuple[JobMessage, Claim]], batch: Batch) -> list[Known]:
+        """Claim and start, in parallel; returns the messages whose rows have changed.
+
+        A message whose slot another dispatcher took waits again.
+        """
+        pace = batch.room.after(len(claims), self.context.clock.now())
+        tasks = [partial(self._claim, message, claim, batch, pace) for message, claim in claims]
+        changed = self.context.background.run_all(tasks, at_once=len(tasks))
+        return [known for known in changed if known is not None]
+
+    def _claim(self, message: JobMessage, claim: Claim, batch: Batch, pace: Pace) -> Known | None:
+        now = self.context.clock.now()
+        if batch.is_over(now):
+            return None
+        with self.messages.guard(batch, message):
+            # Now: the wait for a slot does not count as the attempt's age.
+            lease = claimed(claim, message, batch.stage, self.context.timing, now)
+            try:
+                with about(lease.id, lease.label):
+                    self._claim_for(message, claim, lease, batch, pace)
+            except NoFreeSlotError:
+                batch.waiting.append((message, claim))
+            except LeaseChangedError as error:
+                return message, error.current
+        return None
+
+    def _claim_for(
+        self, message: JobMessage, claim: Claim, lease: Lease, batch: Batch, pace: Pace
+    ) -> None:
+        if self._is_task_left(claim.replaces, message):
             self.messages.postpone(batch, message, _STOPPING_S)
             return
         if claim.starts_run:
-            claim = replace(claim, lease=self._run_of(message, claim.lease))
-        lease = claim.lease
-        closed_as = self.claim_and_start(claim, batch, pace)
+            lease = self._with_run(message, lease)
+        closed_as = self._start(claim.replaces, lease, batch, pace)
         if closed_as is not None:
             batch.slow.append((message, Closed(lease.id, closed_as)))
         else:
@@ -59,24 +101,28 @@ class Starter:
     def begin_later(self, message: JobMessage, plan: PlanRun, batch: Batch) -> None:
         """Take a job whose run begins later, and hide its message until then."""
         # The new row forgets the task, and the run may begin in a moment.
-        if self._is_task_left(plan):
+        if self._is_task_left(plan.replaces, message):
             self.messages.postpone(batch, message, _STOPPING_S)
             return
-        lease = self._run_of(message, plan.lease)
-        self.context.leases.apply(transitions.begin_later(replace(plan, lease=lease)))
+        now = self.context.clock.now()
+        lease = planned(plan, message, batch.stage, self.context.timing, now)
+        lease = self._with_run(message, lease)
+        self.context.leases.apply(transitions.begin_later(plan.replaces, lease))
         logger.info("job planned", extra={"lease": lease.key, "run": lease.run})
         self.messages.postpone_until(batch, message, message.due_at)
 
-    def _run_of(self, message: JobMessage, lease: Lease) -> Lease:
+    def _with_run(self, message: JobMessage, lease: Lease) -> Lease:
         """The row with what belongs to its run; the request is stored beside it."""
         self.context.requests.put(lease.request_ref, message.content)
         return with_next(self.descent.with_joins(lease), self.context.settings)
 
-    def claim_and_start(self, claim: Claim, batch: Batch, pace: Pace) -> str | None:
-        """Returns the status in which the execution has closed already; None while it runs."""
-        lease = with_emission(claim.lease, batch.stage)
-        claim = replace(claim, lease=lease)
-        self.context.leases.apply(transitions.claim(claim, batch.stage, pace))
+    def _start(self, before: Lease | None, lease: Lease, batch: Batch, pace: Pace) -> str | None:
+        """Write the claim, and start its execution.
+
+        Returns the status in which that has closed already; None while it runs.
+        """
+        lease = with_emission(lease, batch.stage)
+        self.context.leases.apply(transitions.claim(before, lease, batch.stage, pace))
         batch.started.append(lease.receive.message_id)
         logger.info(
             "job claimed",
@@ -138,66 +184,25 @@ class Starter:
             seconds = beat.visibility_s(wait_s, held_s, self.context.timing)
             self.messages.hold(batch, message, seconds)
 
-    def _is_task_left(self, claim: Claim | PlanRun) -> bool:
-        """Whether the previous attempt's task still runs; it is stopped then.
+    def _is_task_left(self, before: Lease | None, message: JobMessage) -> bool:
+        """Whether the task of the attempt before still runs; it is stopped then.
 
         A released message becomes visible after that task is gone. The message of a job that is
         submitted again may come sooner.
         """
-        if claim.replaces is None:
+        if before is None or before.attempt.is_over:
             return False
-        task_arn = claim.replaces.attempt.task_arn
-        same_message = claim.replaces.receive.message_id == claim.lease.receive.message_id
-        if task_arn is None or same_message or claim.replaces.attempt.is_over:
+        task_arn = before.attempt.task_arn
+        if task_arn is None or before.receive.message_id == message.message_id:
             return False
         why = "Longhaul: the job was submitted again"
-        stopped = self.context.tasks.stop(task_arn, claim.replaces.id, why)
+        stopped = self.context.tasks.stop(task_arn, before.id, why)
         if not stopped.is_gone:
             logger.info(
                 "the task of the run before may still run: a new run waits for its end",
-                extra={"lease": claim.lease.key, "task": task_arn, "gone_by": stopped.gone_by},
+                extra={"lease": before.key, "task": task_arn, "gone_by": stopped.gone_by},
             )
         return not stopped.is_gone
-
-
-@dataclass(frozen=True, kw_only=True)
-class Claimer:
-    context: Context
-    messages: Messages
-    starter: Starter
-
-    def first(self, batch: Batch) -> list[tuple[JobMessage, Claim]]:
-        """The claims that may take the free slots, retries first, taken out of those that wait."""
-        waiting = sorted(batch.waiting, key=lambda each: not _is_retry(each[1].replaces))
-        chosen = waiting[: batch.room.free]
-        for each in chosen:  # other threads may append meanwhile
-            batch.waiting.remove(each)
-        return chosen
-
-    def claim(self, claims: Sequence[tuple[JobMessage, Claim]], batch: Batch) -> list[Known]:
-        """Claim and start, in parallel; returns the messages whose rows have changed.
-
-        A message whose slot another dispatcher took waits again.
-        """
-        pace = batch.room.after(len(claims), self.context.clock.now())
-        tasks = [partial(self._claim, message, claim, batch, pace) for message, claim in claims]
-        changed = self.context.background.run_all(tasks, at_once=len(tasks))
-        return [known for known in changed if known is not None]
-
-    def _claim(self, message: JobMessage, claim: Claim, batch: Batch, pace: Pace) -> Known | None:
-        now = self.context.clock.now()
-        if batch.is_over(now):
-            return None
-        with self.messages.guard(batch, message):
-            timed = claimed_at(claim, message, batch.stage, self.context.timing, now)
-            try:
-                with about(timed.lease.id, timed.lease.label):
-                    self.starter.start(message, timed, batch, pace)
-            except NoFreeSlotError:
-                batch.waiting.append((message, claim))
-            except LeaseChangedError as error:
-                return message, error.current
-        return None
 
     def claim_retries(self, batch: Batch) -> None:
         """Give free slots to jobs that ran before, before any new job that waits here."""
@@ -205,51 +210,44 @@ class Claimer:
         if not 0 < batch.room.free <= len(batch.waiting):
             return
         here = {message.key for message, _ in batch.waiting}
-        claims = self._due(batch.stage, batch.room.free, but=here)
-        if not claims:
+        due = self._due(batch.stage, batch.room.free, but=here)
+        if not due:
             return
-        pace = batch.room.after(len(claims), self.context.clock.now())
+        now = self.context.clock.now()
+        pace = batch.room.after(len(due), now)
 
-        def start(claim: Claim) -> None:
-            with about(claim.lease.id, claim.lease.label):
+        def start(before: Lease) -> None:
+            lease = next_attempt(before, None, self.context.timing, now)
+            with about(lease.id, lease.label):
                 try:
-                    self.starter.claim_and_start(claim, batch, pace)
+                    self._start(before, lease, batch, pace)
                 except (NoFreeSlotError, LeaseChangedError):
                     logger.info("its message, or another dispatcher, was first")
                 except Exception:
                     # Any error: the sweeper starts what was claimed, and the others go on.
                     logger.exception("could not start this retry")
 
-        self.context.background.run_all(
-            [partial(start, claim) for claim in claims], at_once=len(claims)
-        )
+        self.context.background.run_all([partial(start, row) for row in due], at_once=len(due))
         batch.room = self.context.slots.room(batch.stage, self.context.clock.now())
 
-    def _due(self, stage: Stage, most: int, *, but: Collection[str]) -> list[Claim]:
-        """The claims of at most `most` jobs, the longest due first.
+    def _due(self, stage: Stage, most: int, *, but: Collection[str]) -> list[Lease]:
+        """At most `most` released jobs that may be claimed from their rows, the longest due first.
 
-        `but`: keys of jobs whose messages are in hand.
+        Without those whose tree was cancelled: their messages end them. And without those of whose
+        tree that is not known, as its root cannot be read. `but`: keys of jobs whose messages are
+        in hand.
         """
         keys = islice(self.context.leases.open_keys(stage.name, "RELEASED"), _LOOKED_AT)
         rows = self.context.leases.load_many([key for key in keys if key not in but]).values()
         now = self.context.clock.now()
-        found = [
-            claim for row in rows if (claim := claim_without_message(row, self.context.timing, now))
-        ]
-        found.sort(key=lambda claim: claim.lease.retry_at or now)
-        return self._uncancelled(found[:most])
-
-    def _uncancelled(self, claims: Sequence[Claim]) -> list[Claim]:
-        """Without those whose tree was cancelled: their messages end them.
-
-        And without those of whose tree that is not known, as its root cannot be read.
-        """
-        roots = self.context.leases.load_many({each.lease.root for each in claims})
-        known = (claim for claim in claims if claim.lease.root not in roots.unreadable)
+        due = [row for row in rows if may_claim_without_message(row, now)]
+        due.sort(key=lambda row: row.retry_at or now)
+        roots = self.context.leases.load_many({row.root for row in due[:most]})
         return [
-            claim
-            for claim in known
-            if not claim.lease.is_cancelled_with_tree(roots.get(claim.lease.root))
+            row
+            for row in due[:most]
+            if row.root not in roots.unreadable
+            and not row.is_cancelled_with_tree(roots.get(row.root))
         ]
 
     def put_back(self, batch: Batch) -> None:

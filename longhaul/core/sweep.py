@@ -248,8 +248,7 @@ class Sweeper:
         if unseen_for < timedelta(seconds=self.context.timing.missing_after_s):
             return
         content = self.context.requests.get(lease.request_ref)
-        sent_at = lease.receive.first_sent_at or lease.attempt.claimed_at
-        copy = renewal(content, lease.receive.chain, lease.key, sent_at)
+        copy = renewal(content, lease.receive.chain, lease.key, lease.asked_at)
         # Before the copy is sent: another sweep may look at the same row.
         try:
             noted = self.context.leases.apply(transitions.note_seen(lease, now))

@@ -19,7 +19,7 @@ from enum import StrEnum
 from typing import Any
 
 from longhaul.core.beat import beaten
-from longhaul.core.claim import Claim, PlanRun, adopted
+from longhaul.core.claim import adopted
 from longhaul.core.descent import TreeWatch, begun
 from longhaul.core.history import AttemptRecord, ended, latest
 from longhaul.core.lease import (
@@ -109,22 +109,18 @@ class Report:
         return {Clause.RUNNING: None, Clause.MINE: self.attempt, **self.also}
 
 
-def claim(claim: Claim, stage: Stage, pace: Pace | None = None) -> Change:
+def claim(before: Lease | None, after: Lease, stage: Stage, pace: Pace | None = None) -> Change:
     """Take the job and a slot, and note the stage's pace after it."""
-    return replace(_taken(claim), takes_slot=(stage, pace))
+    return replace(begin_later(before, after), takes_slot=(stage, pace))
 
 
-def begin_later(plan: PlanRun) -> Change:
+def begin_later(before: Lease | None, after: Lease) -> Change:
     """Take the job for a run that begins later; no slot is taken."""
-    return _taken(plan)
-
-
-def _taken(begun: Claim | PlanRun) -> Change:
     return Change(
-        before=begun.replaces,
-        after=begun.lease,
-        requires=_untouched(begun.replaces),
-        is_own=lambda row: row == begun.lease,
+        before=before,
+        after=after,
+        requires=_untouched(before),
+        is_own=lambda row: row == after,
         is_whole=True,
     )
 

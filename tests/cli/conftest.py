@@ -17,7 +17,7 @@ from longhaul.cli.target import Target
 from longhaul.config import project_file
 from longhaul.config.sources import version
 from longhaul.core import transitions
-from longhaul.core.claim import Claim, new_run, next_attempt, refused
+from longhaul.core.claim import new_run, next_attempt, refused
 from longhaul.core.dead_letter import Reason, dead_letter
 from longhaul.core.lease import CommittedOutput, Lease, Owed, Receive, State
 from longhaul.core.message import Message
@@ -201,7 +201,7 @@ class World:
             message_id=f"m-{job_id}",
             **changes,
         )
-        self.parts.leases.apply(transitions.claim(Claim(lease, replaces=None), where))
+        self.parts.leases.apply(transitions.claim(None, lease, where))
         self.parts.requests.put(lease.request_ref, Message(json.dumps(BODY), {}))
         return lease
 
@@ -215,9 +215,7 @@ class World:
             "key": released.key,
         }
         claimed = next_attempt(released, message(**changes), self.settings.lease, now)
-        self.parts.leases.apply(
-            transitions.claim(Claim(claimed, replaces=released), self.settings.stages[0])
-        )
+        self.parts.leases.apply(transitions.claim(released, claimed, self.settings.stages[0]))
         return claimed
 
     def again(self, ended: Lease) -> Lease:
@@ -225,7 +223,7 @@ class World:
         self.clock.advance(1)
         now = self.clock.now()
         row = new_run(ended, message(key=ended.key), stage(), self.settings.lease, now)
-        self.parts.leases.apply(transitions.claim(Claim(row, replaces=ended), stage()))
+        self.parts.leases.apply(transitions.claim(ended, row, stage()))
         return row
 
     def end(

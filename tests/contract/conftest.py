@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from longhaul.core import transitions
-from longhaul.core.claim import Claim
 from longhaul.core.clients import SystemClock
 from longhaul.core.lease import Lease
 from longhaul.core.ports import Clock
@@ -93,5 +92,5 @@ def slots(aws: Aws, table: str) -> DynamoSlots:
 @pytest.fixture
 def claimed(leases: DynamoLeases) -> Lease:
     """The row of a running job."""
-    leases.apply(transitions.claim(Claim(running(), replaces=None), STAGE))
+    leases.apply(transitions.claim(None, running(), STAGE))
     return running()

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from longhaul.core import transitions
-from longhaul.core.claim import Claim, next_attempt
+from longhaul.core.claim import next_attempt
 from longhaul.core.descent import TreeWatch, told
 from longhaul.core.errors import LeaseChangedError
 from longhaul.core.history import KEPT
@@ -37,7 +37,7 @@ def test_history_keeps_the_wait_the_end_and_the_events_of_every_attempt(
     failed = after(row, OutcomeClass.FAILED)
     leases.apply(transitions.settle(row, failed))
     again = next_attempt(failed, message(receive_count=3), NUMBERS, NOW + timedelta(minutes=2))
-    leases.apply(transitions.claim(Claim(again, replaces=failed), STAGE))
+    leases.apply(transitions.claim(failed, again, STAGE))
 
     first, second = leases.history([again])[claimed.key]
     assert (first.attempt.number, first.kind, first.reason, first.state) == (
@@ -74,7 +74,7 @@ def test_latest_attempts_replace_the_earliest_in_the_history(
         ended = after(row, OutcomeClass.INTERRUPTED)
         leases.apply(transitions.settle(row, ended))
         row = next_attempt(replace(ended, interruptions=0), message(), NUMBERS, NOW)
-        leases.apply(transitions.claim(Claim(row, replaces=ended), STAGE))
+        leases.apply(transitions.claim(ended, row, STAGE))
     attempts = leases.history([row])[claimed.key]
     assert [each.attempt.number for each in attempts] == list(range(3, KEPT + 4))
     found = aws.client("dynamodb").query(
@@ -101,7 +101,7 @@ def test_histories_of_a_hundred_jobs_are_read_in_one_call(fake: FakeAws) -> None
     )
     rows = [replace(running(), key=f"main#job-{n}") for n in range(100)]
     for row in rows:
-        leases.apply(transitions.claim(Claim(row, replaces=None), stage(slots=1000)))
+        leases.apply(transitions.claim(None, row, stage(slots=1000)))
     fake.gate.counts.clear()
     assert len(leases.history(rows)) == 100
     assert fake.gate.counts == {"dynamodb.BatchGetItem": 1}
@@ -181,7 +181,7 @@ def test_ended_jobs_are_found_latest_first_until_a_new_run_begins(
 ) -> None:
     later = NOW + timedelta(minutes=1)
     other = running(key="main#february")
-    leases.apply(transitions.claim(Claim(other, replaces=None), stage()))
+    leases.apply(transitions.claim(None, other, stage()))
     dead = after(claimed, OutcomeClass.PERMANENT)
     leases.apply(transitions.settle(claimed, dead))
     leases.apply(
@@ -204,7 +204,7 @@ def test_ended_jobs_are_found_latest_first_until_a_new_run_begins(
         claimed.key,
     ]
     again = changed(claimed, run=claimed.run + 1, attempt=2, settled_attempt=1)
-    leases.apply(transitions.claim(Claim(again, replaces=done), stage()))
+    leases.apply(transitions.claim(done, again, stage()))
     assert [key for _, key in leases.ended_keys("main", State.DEAD, later, LONG_AGO)] == [other.key]
 
 
@@ -215,7 +215,7 @@ def test_ended_jobs_are_read_in_pages_without_gap_or_repetition(
     ends = []
     for n in range(5):
         lease = running(key=f"main#job-{n}")
-        leases.apply(transitions.claim(Claim(lease, replaces=None), stage()))
+        leases.apply(transitions.claim(None, lease, stage()))
         at = NOW + timedelta(seconds=n // 2)  # two end at the same moment
         leases.apply(
             transitions.settle(lease, replace(after(lease, OutcomeClass.PERMANENT), settled_at=at))

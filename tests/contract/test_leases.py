@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from longhaul.core import transitions
-from longhaul.core.claim import Claim, next_attempt
+from longhaul.core.claim import next_attempt
 from longhaul.core.errors import LeaseChangedError, NoFreeSlotError
 from longhaul.core.lease import AttemptId, Lease, Owed, RecordedResult, State
 from longhaul.core.pace import Pace, SlotUse
@@ -29,7 +29,7 @@ def test_claimed_lease_reads_back_as_written(leases: DynamoLeases, claimed: Leas
 def test_repeated_claim_succeeds_and_takes_one_slot(
     leases: DynamoLeases, slots: DynamoSlots, claimed: Lease
 ) -> None:
-    leases.apply(transitions.claim(Claim(claimed, replaces=None), STAGE))
+    leases.apply(transitions.claim(None, claimed, STAGE))
     assert slots.room(STAGE, NOW).free == 1
 
 
@@ -171,7 +171,7 @@ def test_what_the_next_run_of_a_job_does_not_owe_was_not_struck_off_of_the_one_b
     leases.apply(transitions.settle(claimed, owing))
     done = leases.apply(transitions.strike(owing, Owed.DELETE, NOW))
     following = running(run=claimed.run + 1)
-    leases.apply(transitions.claim(Claim(following, replaces=done), STAGE))
+    leases.apply(transitions.claim(done, following, STAGE))
     failed_again = changed(after(following, OutcomeClass.FAILED), owed=())
     leases.apply(transitions.settle(following, failed_again))
     assert failed_again.state is owing.state
@@ -214,10 +214,10 @@ def test_new_run_is_refused_when_the_job_was_cancelled_since_its_row_was_read(
     assert (cancelled.state, cancelled.cancel_requested_at) == (State.DEAD, None)
     rerun = changed(claimed, run=claimed.run + 1, attempt=2, cancelled_at=read.cancelled_at)
     with pytest.raises(LeaseChangedError) as lost:
-        leases.apply(transitions.claim(Claim(rerun, replaces=read), STAGE))
+        leases.apply(transitions.claim(read, rerun, STAGE))
     assert lost.value.current == cancelled
     rerun = replace(rerun, cancelled_at=cancelled.cancelled_at)
-    leases.apply(transitions.claim(Claim(rerun, replaces=cancelled), STAGE))
+    leases.apply(transitions.claim(cancelled, rerun, STAGE))
     assert leases.load(claimed.key) == rerun
 
 
@@ -335,10 +335,8 @@ def test_cancel_mark_refuses_claims_and_commits(leases: DynamoLeases, claimed: L
     with pytest.raises(LeaseChangedError):
         leases.apply(
             transitions.claim(
-                Claim(
-                    next_attempt(released, message(receive_count=2), NUMBERS, NOW),
-                    replaces=released,
-                ),
+                released,
+                next_attempt(released, message(receive_count=2), NUMBERS, NOW),
                 STAGE,
             )
         )
@@ -366,7 +364,7 @@ def test_of_two_cancels_at_once_the_later_time_stays(
 def test_claim_that_meets_a_cancel_mark_fails_with_the_mark(leases: DynamoLeases) -> None:
     mark = leases.request_cancel(running().key, "main")
     with pytest.raises(LeaseChangedError) as lost:
-        leases.apply(transitions.claim(Claim(running(), replaces=None), STAGE))
+        leases.apply(transitions.claim(None, running(), STAGE))
     assert lost.value.current == mark
 
 
@@ -378,7 +376,7 @@ def test_blocked_time_runs_from_free_slots_with_messages_to_a_claim_or_an_empty_
 
     assert [blocked_at(0), blocked_at(5), blocked_at(20)] == [0, 300, 1200]
     assert [blocked_at(25, waiting=False), blocked_at(30), blocked_at(35)] == [0, 0, 300]
-    leases.apply(transitions.claim(Claim(replace(claimed, key="main#other"), replaces=None), STAGE))
+    leases.apply(transitions.claim(None, replace(claimed, key="main#other"), STAGE))
     assert [blocked_at(40), blocked_at(45)] == [0, 0]  # no slot is free, so nothing is blocked
 
 
@@ -390,13 +388,13 @@ def test_paused_stage_starts_nothing_until_it_is_resumed(
     assert (slots.room(STAGE, NOW).free, slots.use(STAGE).paused_at) == (0, NOW)
     assert slots.blocked_s(STAGE, waiting=True, now=NOW) == 0
     with pytest.raises(NoFreeSlotError):
-        leases.apply(transitions.claim(Claim(other(claimed, 2), replaces=None), STAGE))
+        leases.apply(transitions.claim(None, other(claimed, 2), STAGE))
     leases.apply(transitions.settle(claimed, after(claimed, OutcomeClass.FAILED)))
     assert slots.use(STAGE).running == 0
 
     slots.resume(STAGE, NOW)
     slots.resume(STAGE, NOW)
-    leases.apply(transitions.claim(Claim(other(claimed, 2), replaces=None), STAGE))
+    leases.apply(transitions.claim(None, other(claimed, 2), STAGE))
     assert slots.use(STAGE) == SlotUse(running=1, slots=2)
 
 
@@ -404,7 +402,7 @@ def test_a_pause_is_no_gap_between_claims(
     leases: DynamoLeases, slots: DynamoSlots, claimed: Lease
 ) -> None:
     pace = Pace(NOW, gap_s=20)
-    leases.apply(transitions.claim(Claim(other(claimed, 2), replaces=None), STAGE, pace))
+    leases.apply(transitions.claim(None, other(claimed, 2), STAGE, pace))
     slots.pause(STAGE, NOW)
     assert slots.room(STAGE, NOW).pace == pace
     later = NOW + timedelta(hours=1)
@@ -420,15 +418,15 @@ def test_operators_slots_bind_claims_until_the_deployed_number_is_set(
     slots.set_slots(STAGE, 3)
     assert (slots.use(STAGE), slots.room(STAGE, NOW).free) == (SlotUse(1, 3, is_by_hand=True), 2)
     for n in (2, 3):
-        leases.apply(transitions.claim(Claim(other(claimed, n), replaces=None), STAGE))
+        leases.apply(transitions.claim(None, other(claimed, n), STAGE))
     with pytest.raises(NoFreeSlotError):
-        leases.apply(transitions.claim(Claim(other(claimed, 4), replaces=None), stage(slots=9)))
+        leases.apply(transitions.claim(None, other(claimed, 4), stage(slots=9)))
     assert slots.use(stage(slots=9)).slots == 3, "whatever is deployed"
 
     slots.set_slots(STAGE, STAGE.slots)
     assert slots.use(STAGE) == SlotUse(running=3, slots=2)
     with pytest.raises(NoFreeSlotError):
-        leases.apply(transitions.claim(Claim(other(claimed, 4), replaces=None), STAGE))
+        leases.apply(transitions.claim(None, other(claimed, 4), STAGE))
 
 
 def test_throttles_pace_the_claims_and_leave_the_limit(
@@ -436,7 +434,7 @@ def test_throttles_pace_the_claims_and_leave_the_limit(
 ) -> None:
     """Of a hundred throttles in a second the rate falls once."""
     wide = stage(slots=200)
-    leases.apply(transitions.claim(Claim(running(), replaces=None), wide, Pace(NOW, 1.0)))
+    leases.apply(transitions.claim(None, running(), wide, Pace(NOW, 1.0)))
     for n in range(3):
         slots.slow_down(wide, NOW + n * timedelta(milliseconds=300))
 

@@ -7,7 +7,6 @@ import pytest
 from botocore.exceptions import ClientError
 
 from longhaul.core import transitions
-from longhaul.core.claim import Claim
 from longhaul.core.lease import Lease
 from longhaul.core.store.item import lease_key
 from longhaul.core.store.leases import DynamoLeases
@@ -36,7 +35,7 @@ def repeats_the_call(call: Call, proceed: Proceed) -> Answer:
 def test_unprocessed_keys_are_requested_again(fake: FakeAws, leases: DynamoLeases) -> None:
     rows = [running(key=f"main#job-{n}") for n in range(5)]
     for row in rows:
-        leases.apply(transitions.claim(Claim(row, replaces=None), stage(slots=9)))
+        leases.apply(transitions.claim(None, row, stage(slots=9)))
     fake.dynamodb.batch_size = 2
     before = fake.clock.now()
     assert leases.load_many([row.key for row in rows]) == {row.key: row for row in rows}
@@ -51,7 +50,7 @@ def test_index_is_read_in_pages_and_lags_behind_the_table(
     fake.dynamodb.index_lag_s = lambda: 1.0
     keys = [f"main#job-{n}" for n in range(5)]
     for key in keys:
-        leases.apply(transitions.claim(Claim(running(key=key), replaces=None), stage(slots=9)))
+        leases.apply(transitions.claim(None, running(key=key), stage(slots=9)))
     assert list(leases.open_keys("main", "RUNNING")) == []
     fake.clock.advance(1)
     assert list(leases.open_keys("main", "RUNNING")) == keys
@@ -61,7 +60,7 @@ def test_claim_that_conflicts_on_the_slot_counter_is_tried_again(
     fake: FakeAws, leases: DynamoLeases
 ) -> None:
     fake.dynamodb.make_busy("leases", SLOTS, times=3)
-    leases.apply(transitions.claim(Claim(running(), replaces=None), STAGE))
+    leases.apply(transitions.claim(None, running(), STAGE))
     assert leases.load(running().key) == running()
     assert fake.gate.counts["dynamodb.TransactWriteItems"] == 4
 
@@ -85,7 +84,7 @@ def test_claim_that_keeps_conflicting_gives_up_and_writes_nothing(
 ) -> None:
     fake.dynamodb.make_busy("leases", SLOTS, times=1000)
     with pytest.raises(ClientError, match="TransactionConflict"):
-        leases.apply(transitions.claim(Claim(running(), replaces=None), STAGE))
+        leases.apply(transitions.claim(None, running(), STAGE))
     assert leases.load(running().key) is None
 
 
@@ -105,7 +104,7 @@ def test_free_slots_are_read_strongly(
     """After a weak read, a dispatcher would claim a slot again that is taken."""
     fake.dynamodb.weak_read_lag_s = 1
     assert slots.room(STAGE, NOW).free == 1
-    leases.apply(transitions.claim(Claim(replace(claimed, key="main#job-2"), replaces=None), STAGE))
+    leases.apply(transitions.claim(None, replace(claimed, key="main#job-2"), STAGE))
     assert slots.room(STAGE, NOW).free == 0
 
 

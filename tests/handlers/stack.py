@@ -20,7 +20,6 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from functions import dispatcher, heartbeat, settle, sweeper
 from longhaul.core import transitions
-from longhaul.core.claim import Claim
 from longhaul.core.lease import Lease
 from longhaul.core.settings import VARIABLE, LeaseSettings, RuntimeSettings, Stage, runtime_settings
 from longhaul.pipelines.follow_ons import with_joins
@@ -186,9 +185,7 @@ class Stack:
                 **changes,
             },
         )
-        self.parts.leases.apply(
-            transitions.claim(Claim(lease, replaces=None), self.settings.stages[0])
-        )
+        self.parts.leases.apply(transitions.claim(None, lease, self.settings.stages[0]))
         self.aws.s3.put_object(
             Bucket=BUCKET, Key=lease.request_ref, Body=json.dumps({"body": "{}", "attributes": {}})
         )

@@ -9,7 +9,6 @@ import pytest
 
 from functions import dispatcher, heartbeat, settle, sweeper
 from longhaul.core import transitions
-from longhaul.core.claim import Claim
 from longhaul.core.lease import CommittedOutput, State
 from longhaul.core.metrics import StageMetric, SweeperMetric
 from longhaul.saved.record import record_ref
@@ -84,16 +83,12 @@ def test_gauges_are_of_all_leases_and_messages_of_a_stage(
     first = stack.claim(lease_expires_at=now + hour)
     for n, waited in enumerate((20 * hour, 30 * hour, 10 * hour)):
         other = replace(first, key=f"main#other-{n}")
-        stack.parts.leases.apply(
-            transitions.claim(Claim(other, replaces=None), stack.settings.stages[0])
-        )
+        stack.parts.leases.apply(transitions.claim(None, other, stack.settings.stages[0]))
         ended = replace(other, state=State.RELEASED, settled_attempt=1, settled_at=now - waited)
         stack.parts.leases.apply(transitions.settle(other, replace(ended, retry_at=now)))
     for n in range(2):
         overdue = replace(changed(first, lease_expires_at=now - hour), key=f"main#overdue-{n}")
-        stack.parts.leases.apply(
-            transitions.claim(Claim(overdue, replaces=None), stack.settings.stages[0])
-        )
+        stack.parts.leases.apply(transitions.claim(None, overdue, stack.settings.stages[0]))
     for _ in range(4):
         stack.held_message()
     stack.sqs.send_message(QueueUrl=stack.jobs_url, MessageBody="{}")

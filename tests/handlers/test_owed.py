@@ -9,7 +9,6 @@ import pytest
 
 from functions.sweeper import lambda_handler
 from longhaul.core import transitions
-from longhaul.core.claim import Claim
 from longhaul.core.lease import Lease, State
 from longhaul.core.message import MAX_JOB_BYTES
 from longhaul.core.settlement import MAX_ERRORS
@@ -141,9 +140,7 @@ def test_row_that_fails_does_not_block_the_others(
 ) -> None:
     lease = overdue(stack)
     stack.parts.leases.apply(
-        transitions.claim(
-            Claim(replace(lease, key="main#bad"), replaces=None), stack.settings.stages[0]
-        )
+        transitions.claim(None, replace(lease, key="main#bad"), stack.settings.stages[0])
     )
     status = type(stack.parts.executions).status
 

@@ -10,7 +10,6 @@ import pytest
 from botocore.config import Config
 
 from longhaul.core import transitions
-from longhaul.core.claim import Claim
 from longhaul.core.clients import SystemClock
 from longhaul.core.errors import LeaseChangedError, NoFreeSlotError
 from longhaul.core.lease import Lease, State
@@ -54,7 +53,7 @@ def test_claims_at_once_take_as_many_slots_as_there_are_and_settles_free_them(
     def claim(n: int) -> Lease | None:
         wanted = other(running(), n)
         try:
-            leases.apply(transitions.claim(Claim(wanted, replaces=None), STAGE))
+            leases.apply(transitions.claim(None, wanted, STAGE))
         except NoFreeSlotError:
             return None
         return wanted
@@ -84,7 +83,7 @@ def test_claims_of_one_job_at_once_have_one_winner(account: Account, leases: Dyn
     def claim(n: int) -> bool:
         rival = changed(running(), message_id=f"m-{n}")
         try:
-            leases.apply(transitions.claim(Claim(rival, replaces=None), STAGE))
+            leases.apply(transitions.claim(None, rival, STAGE))
         except LeaseChangedError:
             return False
         return True

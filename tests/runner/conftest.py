@@ -16,7 +16,6 @@ from pyspark.sql import SparkSession
 
 from longhaul.core import transitions
 from longhaul.core.background import Threads
-from longhaul.core.claim import Claim
 from longhaul.core.clients import SystemClock
 from longhaul.core.job_kinds import JobKind
 from longhaul.core.lease import CommittedOutput, Lease, RecordedResult
@@ -80,7 +79,7 @@ class Cloud:
         given = lease.input.model_copy(update={"job": asked.job})
         lease = replace(lease, execution_input=given.model_dump_json())
         S3Requests(self.s3, BUCKET).put(lease.request_ref, Message(body(**request), {}))
-        self.leases.apply(transitions.claim(Claim(lease, replaces=None), stage()))
+        self.leases.apply(transitions.claim(None, lease, stage()))
         return lease
 
     def output(self) -> CommittedOutput:

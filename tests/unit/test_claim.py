@@ -17,6 +17,7 @@ from longhaul.core.claim import (
     Postpone,
     Probe,
     adopted,
+    claimed,
     decide_claim,
 )
 from longhaul.core.descent import Lineage
@@ -31,13 +32,14 @@ OTHER_WORK = JobRequest.model_validate({**BODY, "params": {"limit": 1}})
 
 
 def decide(lease: Lease | None, received: JobMessage) -> Decision:
-    return decide_claim(lease, received, stage(), LeaseSettings(), LATER)
+    return decide_claim(lease, received, LeaseSettings(), LATER)
 
 
-def claim_of(lease: Lease | None, received: JobMessage, of: Stage | None = None) -> Claim:
-    claim = decide_claim(lease, received, of or stage(), LeaseSettings(), LATER)
+def taken_by(lease: Lease | None, received: JobMessage, of: Stage | None = None) -> Lease:
+    """The row of the claim to which the message leads."""
+    claim = decide(lease, received)
     assert isinstance(claim, Claim)
-    return claim
+    return claimed(claim, received, of or stage(), LeaseSettings(), LATER)
 
 
 def released(**changes: object) -> Lease:
@@ -64,8 +66,8 @@ def sent(at: datetime, **changes: Any) -> JobMessage:
 
 
 def test_execution_input_holds_nothing_that_differs_between_deliveries() -> None:
-    claim = claim_of(None, message(receipt_handle="handle-x", receive_count=7))
-    assert json.loads(claim.lease.execution_input) == {
+    taken = taken_by(None, message(receipt_handle="handle-x", receive_count=7))
+    assert json.loads(taken.execution_input) == {
         "version": 1,
         "key": "main#january",
         "stage": "main",
@@ -73,7 +75,7 @@ def test_execution_input_holds_nothing_that_differs_between_deliveries() -> None
         "label": None,
         "job_tag": "flights_clean",
         "label_tag": "",
-        "run": str(claim.lease.run),
+        "run": str(taken.run),
         "attempt": "1",
         "engine": "fargate",
         "capacity": "FARGATE",
@@ -83,8 +85,8 @@ def test_execution_input_holds_nothing_that_differs_between_deliveries() -> None
         "first_wait_s": 15,
     }
     assert (
-        claim.lease.execution_input
-        == claim_of(None, message(receipt_handle="handle-y", receive_count=8)).lease.execution_input
+        taken.execution_input
+        == taken_by(None, message(receipt_handle="handle-y", receive_count=8)).execution_input
     )
 
 
@@ -92,14 +94,14 @@ def test_batch_that_comes_late_does_not_replace_a_newer_receive() -> None:
     row = released()
     late = message(receive_count=row.receive.receive_count - 1, receipt_handle="older")
 
-    claim = claim_of(row, late)
-    assert claim.lease.receive == row.receive
+    taken = taken_by(row, late)
+    assert taken.receive == row.receive
 
 
 def test_retry_keeps_the_stage_settings_of_the_first_claim_after_a_deploy() -> None:
     changed = stage(timeout_s=60, max_attempts=9, size="large")
-    claim = claim_of(released(), message(receive_count=2), changed)
-    assert (claim.lease.input.timeout_s, claim.lease.input.size, claim.lease.max_attempts) == (
+    taken = taken_by(released(), message(receive_count=2), changed)
+    assert (taken.input.timeout_s, taken.input.size, taken.max_attempts) == (
         21_600,
         "small",
         3,
@@ -177,14 +179,14 @@ def test_a_run_is_called_as_its_request_says_and_a_correction_without_names_as_b
         (OTHER_WORK, "7 October", {"day": "07"}),
         (renamed, "mended", {"day": "7"}),
     ):
-        claim = claim_of(dead, sent(LATER, request=request))
-        assert (claim.lease.label, claim.lease.tags) == (label, tags)
+        taken = taken_by(dead, sent(LATER, request=request))
+        assert (taken.label, taken.tags) == (label, tags)
 
 
 def test_row_says_who_sent_the_message_of_its_run() -> None:
-    claim = claim_of(None, message(sender="AIDAEXAMPLE"))
-    assert claim.lease.receive.sender == "AIDAEXAMPLE"
-    adopted = decide(claim.lease, message(sender="AIDAOTHER", receive_count=2))
+    taken = taken_by(None, message(sender="AIDAEXAMPLE"))
+    assert taken.receive.sender == "AIDAEXAMPLE"
+    adopted = decide(taken, message(sender="AIDAOTHER", receive_count=2))
     assert not isinstance(adopted, Claim)
 
 
@@ -202,15 +204,14 @@ def test_new_run_clears_the_counters_and_continues_the_fencing_token(
         cancel_requested_at=NOW,
         cancelled_at=NOW,
     )
-    claim = claim_of(lease, sent(LATER, request=request_))
-    assert claim.starts_run
-    assert claim.lease.run > lease.run
+    taken = taken_by(lease, sent(LATER, request=request_))
+    assert taken.run > lease.run
     assert (
-        claim.lease.attempt.number,
-        claim.lease.failures,
-        claim.lease.interruptions,
-        claim.lease.cancel_requested_at,
-        claim.lease.cancelled_at,
+        taken.attempt.number,
+        taken.failures,
+        taken.interruptions,
+        taken.cancel_requested_at,
+        taken.cancelled_at,
     ) == (
         4,
         0,
@@ -218,7 +219,7 @@ def test_new_run_clears_the_counters_and_continues_the_fencing_token(
         None,
         NOW,
     )
-    assert not claim.lease.has_settled(claim.lease.id)
+    assert not taken.has_settled(taken.id)
 
 
 def test_row_remembers_the_latest_death_of_each_of_the_last_four_works() -> None:
@@ -226,8 +227,8 @@ def test_row_remembers_the_latest_death_of_each_of_the_last_four_works() -> None
     for minute, n in enumerate((1, 2, 3, 4, 2, 5)):
         at = NOW + timedelta(minutes=minute)
         work = JobRequest.model_validate({**BODY, "params": {"limit": n}})
-        rerun = claim_of(row, sent(at, request=work, message_id=f"m-{at}"))
-        row = replace(rerun.lease, state=State.DEAD, settled_attempt=9, settled_at=at)
+        rerun = taken_by(row, sent(at, request=work, message_id=f"m-{at}"))
+        row = replace(rerun, state=State.DEAD, settled_attempt=9, settled_at=at)
 
     works = [
         JobRequest.model_validate({**BODY, "params": {"limit": n}}).fingerprint()
@@ -238,8 +239,8 @@ def test_row_remembers_the_latest_death_of_each_of_the_last_four_works() -> None
 
 
 def test_cancelled_run_is_none_that_died() -> None:
-    rerun = claim_of(replace(ended(State.CANCELLED), cancelled_at=NOW), sent(LATER))
-    assert rerun.lease.dead_runs == ()
+    rerun = taken_by(replace(ended(State.CANCELLED), cancelled_at=NOW), sent(LATER))
+    assert rerun.dead_runs == ()
 
 
 def test_message_of_the_millisecond_of_an_earlier_death_is_not_left_over_from_it() -> None:
@@ -255,8 +256,8 @@ def test_message_of_the_millisecond_of_an_earlier_death_is_not_left_over_from_it
 
 def test_run_number_grows_even_when_the_clock_goes_back() -> None:
     lease = replace(ended(State.DEAD), run=running().run + 10_000_000_000)
-    claim = claim_of(lease, sent(LATER))
-    assert claim.lease.run == lease.run + 1
+    taken = taken_by(lease, sent(LATER))
+    assert taken.run == lease.run + 1
 
 
 def test_longest_execution_name_fits_step_functions() -> None:
@@ -264,13 +265,13 @@ def test_longest_execution_name_fits_step_functions() -> None:
 
 
 def test_spot_stage_falls_back_to_on_demand_after_two_interruptions() -> None:
-    first = claim_of(None, message(), stage(spot=True))
-    assert first.lease.input.capacity == "FARGATE_SPOT"
+    first = taken_by(None, message(), stage(spot=True))
+    assert first.input.capacity == "FARGATE_SPOT"
     capacities = []
     for interruptions in (1, 2, 3):
-        before = replace(first.lease, state=State.RELEASED, interruptions=interruptions)
-        again = claim_of(before, message(receive_count=2))
-        capacities.append(again.lease.input.capacity)
+        before = replace(first, state=State.RELEASED, interruptions=interruptions)
+        again = taken_by(before, message(receive_count=2))
+        capacities.append(again.input.capacity)
     assert capacities == ["FARGATE_SPOT", "FARGATE", "FARGATE"]
 
 
@@ -280,8 +281,8 @@ def test_job_for_which_spot_has_no_room_runs_on_demand_after_the_start_timeout()
     for waited_s in (599, 600):
         since = LATER - timedelta(seconds=waited_s)
         refused = released(execution_input=spot, unplaced_since=since, retry_at=LATER)
-        claim = claim_of(refused, message(), stage(spot=True))
-        capacities.append(claim.lease.input.capacity)
+        taken = taken_by(refused, message(), stage(spot=True))
+        capacities.append(taken.input.capacity)
     assert capacities == ["FARGATE_SPOT", "FARGATE"]
 
 
@@ -289,5 +290,5 @@ def test_job_claimed_by_a_version_without_a_field_goes_on() -> None:
     before = released()
     older = json.loads(before.execution_input)
     del older["capacity"]
-    claim = claim_of(replace(before, execution_input=json.dumps(older)), message(receive_count=2))
-    assert claim.lease.input.capacity == "FARGATE"
+    taken = taken_by(replace(before, execution_input=json.dumps(older)), message(receive_count=2))
+    assert taken.input.capacity == "FARGATE"

@@ -15,8 +15,8 @@ from longhaul.core.claim import (
     adopted,
     cancelled,
     cancelled_before_claim,
-    claim_without_message,
     decide_claim,
+    may_claim_without_message,
     new_run,
     next_attempt,
 )
@@ -44,16 +44,16 @@ LINEAGE = Lineage(root="main#root", parent="main#parent")
 
 
 def test_back_off_has_passed_at_its_very_end() -> None:
-    assert isinstance(decide_claim(RELEASED, message(), stage(), TIMING, NOW), Claim)
+    assert isinstance(decide_claim(RELEASED, message(), TIMING, NOW), Claim)
     early = NOW - timedelta(milliseconds=1)
-    assert decide_claim(RELEASED, message(), stage(), TIMING, early) == Postpone(NOW)
+    assert decide_claim(RELEASED, message(), TIMING, early) == Postpone(NOW)
 
 
 def test_message_sent_after_a_cancel_looks_every_15_s_whether_the_run_has_ended() -> None:
     cancelled_row = replace(running(), cancel_requested_at=NOW, cancelled_at=NOW)
     after = message(message_id="m-2", sent_at=LATER, first_sent_at=LATER)
 
-    assert decide_claim(cancelled_row, after, stage(), TIMING, LATER) == Postpone(
+    assert decide_claim(cancelled_row, after, TIMING, LATER) == Postpone(
         LATER + timedelta(seconds=15)
     )
 
@@ -86,13 +86,15 @@ def test_row_of_a_claim_knows_its_work_and_where_its_request_lies() -> None:
     ("old", "starts"),
     [
         (None, True),
-        (replace(running(), state=State.DEAD, run=5), True),
+        (replace(running(), state=State.DEAD, settled_at=NOW), True),
         (RELEASED, False),
     ],
     ids=["no row", "another run", "the same run"],
 )
 def test_claim_starts_a_run_unless_it_goes_on_with_one(old: Lease | None, *, starts: bool) -> None:
-    assert Claim(running(), replaces=old).starts_run is starts
+    after = message(message_id="m-2" if starts else "m-1", first_sent_at=LATER)
+
+    assert decide_claim(old, after, TIMING, LATER) == Claim(old, starts_run=starts)
 
 
 def test_receive_as_late_as_the_one_of_the_row_is_the_newer() -> None:
@@ -111,8 +113,8 @@ def test_message_sent_in_the_same_millisecond_as_that_of_the_row_is_not_replaced
     first = message(message_id="m-1", sent_at=NOW)
     earlier = message(message_id="m-1", sent_at=NOW - timedelta(milliseconds=1))
 
-    assert decide_claim(row, first, stage(), TIMING, LATER) == Probe(row)
-    assert decide_claim(row, earlier, stage(), TIMING, LATER) == Duplicate()
+    assert decide_claim(row, first, TIMING, LATER) == Probe(row)
+    assert decide_claim(row, earlier, TIMING, LATER) == Duplicate()
 
 
 @pytest.mark.parametrize(("asked", "lineage"), [(None, LINEAGE), (LINEAGE, LINEAGE)])
@@ -228,12 +230,11 @@ DUE = NOW + timedelta(seconds=150)
 
 
 def test_retry_is_claimed_from_its_row_when_its_message_had_time_to_come() -> None:
-    claim = claim_without_message(RELEASED, TIMING, DUE)
+    assert may_claim_without_message(RELEASED, DUE)
 
-    assert isinstance(claim, Claim)
-    assert claim.replaces == RELEASED
-    assert (claim.lease.state, claim.lease.attempt.number) == (State.RUNNING, 2)
-    assert claim.lease.receive.receipt_handle is None
+    row = next_attempt(RELEASED, None, TIMING, DUE)
+    assert (row.state, row.attempt.number) == (State.RUNNING, 2)
+    assert row.receive.receipt_handle is None
 
 
 @pytest.mark.parametrize(
@@ -250,13 +251,13 @@ def test_retry_is_claimed_from_its_row_when_its_message_had_time_to_come() -> No
 def test_retry_waits_for_its_message_while_it_is_early_or_anything_speaks_against_it(
     changes: dict[str, Any],
 ) -> None:
-    assert claim_without_message(changed(RELEASED, **changes), TIMING, DUE) is None
+    assert not may_claim_without_message(changed(RELEASED, **changes), DUE)
 
 
 def test_first_attempt_of_a_planned_job_always_waits_for_its_message() -> None:
     row = planned()
     assert row.retry_at is not None
-    assert claim_without_message(row, TIMING, row.retry_at + timedelta(hours=1)) is None
+    assert not may_claim_without_message(row, row.retry_at + timedelta(hours=1))
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,16 @@ from unittest.mock import Mock
 import pytest
 
 from longhaul.core.batch import Batch, Closed, Messages
-from longhaul.core.claim import Claim, new_run, next_attempt
+from longhaul.core.claim import Claim
 from longhaul.core.dispatch import Dispatcher
 from longhaul.core.errors import LeaseChangedError, NoFreeSlotError
 from longhaul.core.lease import Lease, State
 from longhaul.core.message import JobMessage
-from longhaul.core.pace import Pace, Room
+from longhaul.core.pace import Room
 from longhaul.core.ports import Rows
 from longhaul.core.settings import LeaseSettings
-from longhaul.core.slots import Claimer, Starter
+from longhaul.core.slots import Claimer
+from longhaul.core.transitions import Change
 from simulation.aws.clock import VirtualClock
 from tests.builders import NOW, changed, message, running, stage
 from tests.unit.use_cases import alone
@@ -25,13 +26,22 @@ SECOND = timedelta(seconds=1)
 MISSING = LeaseSettings().missing_after_s * SECOND
 
 
+def rows(*found: Lease) -> Mock:
+    """The rows of released jobs, and what is written."""
+    leases = Mock()
+    leases.open_keys.return_value = iter([row.key for row in found])
+    leases.load_many.return_value = Rows({row.key: row for row in found})
+    return leases
+
+
 def claimer(**parts: Any) -> Claimer:
     """Everything runs at once, in this thread."""
-    leases, background = Mock(), Mock()
-    leases.open_keys.return_value = iter(())
-    leases.load_many.return_value = {}
+    background, executions, descent = Mock(), Mock(), Mock()
     background.run_all.side_effect = lambda tasks, **_: [task() for task in tasks]
-    given = {"leases": leases, "background": background}
+    executions.ensure_started.return_value = None
+    descent.with_joins.side_effect = lambda lease: lease
+    given = {"background": background, "executions": executions, "descent": descent}
+    leases = parts.setdefault("leases", rows())
     messages = parts.setdefault("messages", Mock())
     messages.guard = alone(Messages, leases=leases).guard
     return alone(Claimer, **{**given, **parts})
@@ -42,17 +52,18 @@ def claim_waiting(found: Claimer, here: Batch) -> None:
     alone(Dispatcher, context=found.context, claimer=found, messages=found.messages)._claim(here)
 
 
+def written(leases: Mock) -> list[Change]:
+    return [call.args[0] for call in leases.apply.call_args_list]
+
+
 def batch(
     *waiting: tuple[JobMessage, Lease | None], room: Room, until: datetime | None = None
 ) -> Batch:
-    claims = [(one, _claim_of(one, row)) for one, row in waiting]
+    claims = [
+        (one, Claim(row, starts_run=row is None or row.state is not State.RELEASED))
+        for one, row in waiting
+    ]
     return Batch(stage(), {one.message_id for one, _ in waiting}, until, waiting=claims, room=room)
-
-
-def _claim_of(one: JobMessage, row: Lease | None) -> Claim:
-    if row is not None and row.state is State.RELEASED:
-        return Claim(next_attempt(row, one, LeaseSettings(), NOW), replaces=row)
-    return Claim(new_run(row, one, stage(), LeaseSettings(), NOW), replaces=row)
 
 
 def released(**changes: Any) -> Lease:
@@ -71,14 +82,14 @@ def free(slots: int) -> Room:
 
 
 def test_a_message_whose_slot_was_taken_meanwhile_waits_with_its_row() -> None:
-    starter, slots = Mock(), Mock()
-    starter.start.side_effect = NoFreeSlotError
+    leases, slots = rows(), Mock()
+    leases.apply.side_effect = NoFreeSlotError
     slots.room.return_value = free(0)
     row = released()
     sent = message(first_sent_at=NOW - 999 * SECOND)
     here = batch((sent, row), room=free(1))
     messages = Mock()
-    found = claimer(starter=starter, slots=slots, messages=messages)
+    found = claimer(leases=leases, slots=slots, messages=messages)
 
     claim_waiting(found, here)
 
@@ -96,50 +107,50 @@ def test_a_new_run_has_waited_since_it_was_sent(row: Lease | None) -> None:
 
 @pytest.mark.parametrize("ends_at", [NOW, None])
 def test_a_batch_that_is_over_claims_no_more(ends_at: datetime | None) -> None:
-    starter = Mock()
+    leases = rows()
     here = batch((message(), None), room=free(2), until=ends_at)
-    claim_waiting(claimer(starter=starter), here)
-    assert starter.start.call_count == (1 if ends_at is None else 0)
+    claim_waiting(claimer(leases=leases), here)
+    assert leases.apply.call_count == (1 if ends_at is None else 0)
 
 
 def test_a_row_that_changed_at_its_claim_is_returned_to_be_decided_again() -> None:
     ended = running(state=State.SUCCEEDED)
-    starter = Mock()
-    starter.start.side_effect = LeaseChangedError(ended)
+    leases = rows()
+    leases.apply.side_effect = LeaseChangedError(ended)
     here = batch((message("other", "m-2"), None), room=free(2))
 
-    changed = claimer(starter=starter).claim(here.waiting, here)
+    changed = claimer(leases=leases).claim(here.waiting, here)
 
     assert changed == [(message("other", "m-2"), ended)]
 
 
 def test_a_claim_that_waited_for_a_slot_is_as_old_as_its_start() -> None:
     """Its wait must not count as the attempt's age."""
-    starter = Mock()
+    leases = rows()
     here = batch((message(), None), (message("other", "m-2"), released()), room=free(2))
-    found = claimer(starter=starter, clock=VirtualClock(NOW + 60 * SECOND))
+    found = claimer(leases=leases, clock=VirtualClock(NOW + 60 * SECOND))
 
     found.claim(here.waiting, here)
 
-    claims = [call.args[1] for call in starter.start.call_args_list]
-    assert [each.lease.attempt.claimed_at for each in claims] == [NOW + 60 * SECOND] * 2
-    assert [each.starts_run for each in claims] == [True, False]
+    attempts = [each.after.attempt for each in written(leases)]
+    assert [each.claimed_at for each in attempts] == [NOW + 60 * SECOND] * 2
+    assert [each.number for each in attempts] == [1, 2]
 
 
 def test_after_an_error_of_a_call_for_all_no_message_waits_in_the_function() -> None:
     slots = Mock()
     slots.room.side_effect = TimeoutError
-    starter = Mock()
-    starter.start.side_effect = NoFreeSlotError
+    leases = rows()
+    leases.apply.side_effect = NoFreeSlotError
     here = batch((message(), None), room=free(1))
-    claim_waiting(claimer(slots=slots, starter=starter), here)
+    claim_waiting(claimer(slots=slots, leases=leases), here)
     assert here.waiting == []
     assert here.kept == {"m-1"}
 
 
 def test_the_free_slots_go_to_retries_and_then_to_new_jobs() -> None:
     """A job that is sent again after its end is a new one."""
-    starter, slots = Mock(), Mock()
+    leases, slots = rows(), Mock()
     slots.room.return_value = free(0)
     again = running(key="main#again", state=State.DEAD, settled_at=NOW)
     here = batch(
@@ -149,38 +160,33 @@ def test_the_free_slots_go_to_retries_and_then_to_new_jobs() -> None:
         room=free(2),
     )
 
-    claim_waiting(claimer(starter=starter, slots=slots), here)
+    claim_waiting(claimer(leases=leases, slots=slots), here)
 
-    assert [call.args[0].message_id for call in starter.start.call_args_list] == ["m-3", "m-1"]
+    claimed = [each.after.receive.message_id for each in written(leases)]
+    assert claimed == ["m-3", "m-1"]
 
 
 def test_a_retry_that_another_dispatcher_started_stops_no_other(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    rows = [
-        released(key=f"main#{name}", retry_at=NOW - 600 * SECOND)
-        for name in ("slot", "row", "mine")
-    ]
-    leases, starter = Mock(), Mock()
-    leases.open_keys.return_value = iter([row.key for row in rows])
-    leases.load_many.return_value = Rows({row.key: row for row in rows})
+    due = NOW - 600 * SECOND
+    leases = rows(*(released(key=f"main#{name}", retry_at=due) for name in ("slot", "row", "mine")))
     refusals = {"main#slot": NoFreeSlotError(), "main#row": LeaseChangedError(None)}
-    started: list[str] = []
 
-    def start(claim: Claim, *_: object) -> None:
-        if error := refusals.get(claim.lease.key):
+    def apply(change: Change) -> Lease:
+        if error := refusals.get(change.after.key):
             raise error
-        started.append(claim.lease.key)
+        return change.after
 
-    starter.claim_and_start.side_effect = start
-    slots = Mock()
+    leases.apply.side_effect = apply
+    executions, slots = Mock(), Mock()
     slots.room.return_value = free(0)
     here = batch(*((message(str(n), f"m-{n}"), None) for n in range(3)), room=free(3))
-    found = claimer(leases=leases, starter=starter, slots=slots)
 
-    claim_waiting(found, here)
+    claim_waiting(claimer(leases=leases, executions=executions, slots=slots), here)
 
-    assert started == ["main#mine"]
+    (started,) = executions.ensure_started.call_args_list
+    assert '"key":"main#mine"' in started.args[1]
     assert "could not start this retry" not in caplog.text
 
 
@@ -212,22 +218,11 @@ def test_that_a_released_jobs_message_was_seen_is_noted_well_before_it_counts_as
 # How a start goes on when another dispatcher, or an earlier attempt, was there first.
 
 
-PACE = Pace(NOW, 0.0)
-
-
-def starter(**parts: Any) -> Starter:
-    executions = Mock()
-    executions.ensure_started.return_value = None
-    descent = Mock()
-    descent.with_joins.side_effect = lambda lease: lease
-    return alone(Starter, **{"executions": executions, "descent": descent, **parts})
-
-
 def of_one() -> Batch:
     return Batch(stage(), {"m-1"})
 
 
-def probe(found: Starter, row: Lease) -> Batch:
+def probe(found: Claimer, row: Lease) -> Batch:
     here = of_one()
     found.probe(message(receive_count=2), row, here)
     return here
@@ -236,7 +231,7 @@ def probe(found: Starter, row: Lease) -> Batch:
 def test_of_two_receives_the_later_one_holds_the_message() -> None:
     leases, messages = Mock(), Mock()
     leases.report.side_effect = LeaseChangedError(running(receive_count=3))
-    here = probe(starter(leases=leases, messages=messages), running())
+    here = probe(claimer(leases=leases, messages=messages), running())
     assert not messages.hold.called
     assert here.kept == {"m-1"}
 
@@ -255,15 +250,14 @@ def test_a_receive_that_no_later_one_replaced_comes_again(current: Lease | None)
     leases = Mock()
     leases.report.side_effect = LeaseChangedError(current)
     with pytest.raises(LeaseChangedError):
-        probe(starter(leases=leases), running())
+        probe(claimer(leases=leases), running())
 
 
 def test_a_claim_whose_execution_has_closed_is_settled_after_all_claims() -> None:
     executions = Mock()
     executions.ensure_started.return_value = "FAILED"
     here = of_one()
-    claim = Claim(running(), replaces=None)
-    starter(executions=executions).start(message(), claim, here, PACE)
+    claimer(executions=executions).claim([(message(), Claim(None, starts_run=True))], here)
     assert here.slow == [(message(), Closed(running().id, "FAILED"))]
 
 
@@ -278,11 +272,9 @@ def test_a_run_waits_for_the_task_of_the_one_before(
     tasks, leases, messages = Mock(), Mock(), Mock()
     tasks.stop.return_value.is_gone = False
     before = changed(running(state=State.CANCELLED), message_id=message_id, task_arn=task_arn)
-    here = of_one()
+    claim = Claim(before, starts_run=True)
 
-    starter(tasks=tasks, leases=leases, messages=messages).start(
-        message(), Claim(running(), replaces=before), here, PACE
-    )
+    claimer(tasks=tasks, leases=leases, messages=messages).claim([(message(), claim)], of_one())
 
     assert tasks.stop.called is stopped
     assert messages.postpone.called is stopped
@@ -292,7 +284,7 @@ def test_a_run_waits_for_the_task_of_the_one_before(
 def test_a_run_does_not_wait_for_a_task_whose_end_is_proved() -> None:
     tasks, leases = Mock(), Mock()
     before = changed(running(state=State.DEAD), message_id="m-0", task_arn="arn", is_over=True)
-    claim = Claim(running(), replaces=before)
-    starter(tasks=tasks, leases=leases).start(message(), claim, of_one(), PACE)
+    claim = Claim(before, starts_run=True)
+    claimer(tasks=tasks, leases=leases).claim([(message(), claim)], of_one())
     assert not tasks.stop.called
     assert leases.apply.called

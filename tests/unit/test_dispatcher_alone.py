@@ -166,7 +166,7 @@ def test_what_waits_behind_something_slow_sees_the_slots_of_then() -> None:
         return []
 
     claimer.first.side_effect = first
-    decided(found, Finish(ENDED, own=False), Claim(running(), replaces=ENDED))
+    decided(found, Finish(ENDED, own=False), Claim(ENDED, starts_run=False))
     assert rooms[1:] == [slots.room.return_value]
 
 

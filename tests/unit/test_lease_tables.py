@@ -31,7 +31,7 @@ from longhaul.core.message import Again, JobMessage
 from longhaul.core.request import JobRequest
 from longhaul.core.settings import LeaseSettings
 from longhaul.outputs.pending import decide_pending
-from tests.builders import BODY, NOW, changed, message, running, stage
+from tests.builders import BODY, NOW, changed, message, running
 from tests.lease_page import table
 
 IMPOSSIBLE = "\N{EN DASH}"
@@ -141,7 +141,7 @@ def cells() -> Iterator[tuple[str, str, str]]:
 def test_received_message_leads_to_the_decision_in_the_table(
     row: str, column: str, expected: str
 ) -> None:
-    assert name_of(decide_claim(ROWS[row], MESSAGES[column], stage(), NUMBERS, LATER)) == expected
+    assert name_of(decide_claim(ROWS[row], MESSAGES[column], NUMBERS, LATER)) == expected
 
 
 def test_table_has_every_row_and_every_kind_of_message() -> None:

@@ -238,7 +238,7 @@ OUTCOME: Final = (
     Mutant(
         "a new run ignores a task of the old one",
         _STARTING,
-        "        if self._is_task_left(claim):\n            self.messages.postpone(batch, message, _STOPPING_S)\n            return\n",
+        "        if self._is_task_left(claim.replaces, message):\n            self.messages.postpone(batch, message, _STOPPING_S)\n            return\n",
         "",
     ),
     Mutant(
