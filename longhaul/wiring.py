@@ -182,9 +182,11 @@ class Wiring:
     @cached_property
     def context(self) -> "Context":
         from longhaul.core.ports import Context
+        from longhaul.engines.listed import ENGINES
 
         return Context(
             settings=self.settings,
+            engines=ENGINES,
             clock=self.clock,
             rng=self.rng,
             background=self.background,

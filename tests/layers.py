@@ -8,11 +8,10 @@ DEMO_JOBS: Final = ROOT / "examples" / "demo" / "jobs"
 FEATURES: Final = ("pipelines", "outputs", "saved", "notices")
 """What hangs on the core; functions and tasks have both."""
 OF_FILE: Final = {
-    "__init__": "core",
-    "engine": "core",
-    "listed": "core",
-    "ends": "core",
-    "tasks": "core",
+    "__init__": "engines",
+    "listed": "engines",
+    "ends": "engines",
+    "tasks": "engines",
     "runner": "runner",
     "states": "cdk",
     "construct": "cdk",
@@ -24,14 +23,15 @@ def layered(name: str) -> str:
     """A dotted name below its room; what is outside the package stays as it is.
 
     `longhaul.cli.cdk` is `cli.cdk`, `longhaul.core.lease` is `core.lease`, `longhaul.wiring` is
-    `wiring`, and `longhaul.engines.fargate.tasks` is `core.engines.fargate.tasks`.
+    `wiring`, and `longhaul.engines.fargate.states` is `cdk.engines.fargate.states`.
     """
     package, *parts = name.split(".")
     if package != "longhaul":
         return name
     if parts[:1] == ["engines"]:
         files = [part for part in parts[1:3] if part in OF_FILE]
-        return ".".join([OF_FILE[files[0] if files else "__init__"], *parts])
+        room = OF_FILE[files[0] if files else "__init__"]
+        return ".".join(parts if room == "engines" else [room, *parts])
     return ".".join(parts)
 
 

@@ -16,7 +16,7 @@ from longhaul.core.lease import State
 from longhaul.core.places import DataPath
 from longhaul.core.settings import LeaseSettings
 from longhaul.core.verdict import OutcomeClass
-from longhaul.engines.listed import engine_of
+from longhaul.engines.listed import ENGINES
 from longhaul.outputs.manifest import Manifest
 from longhaul.saved import record as saved
 
@@ -230,7 +230,7 @@ def nothing_runs(
 
 def _place(record: AttemptRecord) -> tuple[str, str]:
     """The attempt's size and engine."""
-    return record.size, engine_of(record.attempt.task_arn or "").name
+    return record.size, ENGINES.of(record.attempt.task_arn or "").name
 
 
 def _seconds(record: AttemptRecord) -> float:

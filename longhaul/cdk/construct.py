@@ -40,6 +40,7 @@ from longhaul.config.rights import DATA_BUCKET, absolute, access_of, bucket_in
 from longhaul.config.settings import Settings
 from longhaul.config.sources import sources, version
 from longhaul.config.stages import StageDeployment, pascal, queue_prefix
+from longhaul.core.engine import has_tables
 from longhaul.core.lease import JOINED_PREFIX, REQUESTS_PREFIX, stage_folders
 from longhaul.core.settings import EmrApplication
 from longhaul.engines.aws_lambda.construct import LambdaJobs
@@ -501,7 +502,7 @@ class Longhaul(Construct):
             )
             grants.read_code(role, self._data, absolute(access.code, self._data.bucket_name))
             grants.read_secrets(role, stage.advanced.secrets.values())
-            if engine.meaning.has_tables:
+            if has_tables(engine.meaning.name):
                 who = roles.stage_id(stage.name, pascal(engine.meaning.name))
                 self._databases.open_to(role, who, writes=access.writes, reads=access.reads)
         if stage.advanced.policies:

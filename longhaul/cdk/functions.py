@@ -22,7 +22,7 @@ _WITHOUT_LOOP_DETECTION: Final = {"ap-southeast-6", "mx-central-1"}
 # Of the engines: what makes the stack and what begins in a task are no part of it.
 ENGINE_CODE: Final = [
     f"!longhaul/engines/{file}.py"
-    for file in ("__init__", "engine", "listed", "tasks", "*/__init__", "*/ends", "*/tasks")
+    for file in ("__init__", "listed", "tasks", "*/__init__", "*/ends", "*/tasks")
 ]
 # Of the package, what functions and jobs share: the core, and the features that hang on it.
 CORE_CODE: Final = [

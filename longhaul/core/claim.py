@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 from longhaul.core import beat
 from longhaul.core.dead_letter import Reason
 from longhaul.core.descent import Lineage, is_child_id
+from longhaul.core.engine import TINY, TINY_TIMEOUT_S, engine_for
 from longhaul.core.lease import (
     Attempt,
     DeadRun,
@@ -23,8 +24,6 @@ from longhaul.core.lease import (
 from longhaul.core.message import Again, JobMessage
 from longhaul.core.request import JobRequest, tag_value
 from longhaul.core.settings import LeaseSettings, Stage
-from longhaul.engines.aws_lambda import ends as aws_lambda
-from longhaul.engines.listed import engine_for
 
 KEPT_FOR_REDRIVE: Final = timedelta(days=14)
 """How long what a dead job has stored waits for a redrive."""
@@ -382,10 +381,10 @@ def _dead_runs(old: Lease) -> tuple[DeadRun, ...]:
 def _size_and_timeout(request: JobRequest, stage: Stage) -> tuple[str, int]:
     """The size and timeout of a run. A job that asks for longer than Lambda allows gets `small`."""
     size, timeout_s = request.size or stage.size, request.timeout or stage.timeout_s
-    if size != aws_lambda.SIZE or timeout_s <= aws_lambda.MAX_TIMEOUT_S:
+    if size != TINY or timeout_s <= TINY_TIMEOUT_S:
         return size, timeout_s
     if request.timeout is None:  # no request asked for the stage's timeout
-        return size, aws_lambda.MAX_TIMEOUT_S
+        return size, TINY_TIMEOUT_S
     return "small", timeout_s
 
 

@@ -18,7 +18,6 @@ from longhaul.core.errors import (
     VoidCommitError,
 )
 from longhaul.core.giving_up import GivingUp
-from longhaul.core.history import log_stream
 from longhaul.core.lease import Lease, Owed, State
 from longhaul.core.metrics import dimension
 from longhaul.core.ports import Context
@@ -206,7 +205,7 @@ class Finisher:
 
         None when its task never registered.
         """
-        stream = log_stream(lease.attempt)
+        stream = self.context.engines.log_stream(lease.attempt)
         if stream is None:
             return self.context.settings.job_log_group if lease.attempt.task_arn else None
         return f"{self.context.settings.job_log_group}:{stream}"

@@ -11,7 +11,6 @@ from datetime import datetime, timedelta
 
 from longhaul.core.lease import Attempt, AttemptId, Lease, State
 from longhaul.core.results import Results
-from longhaul.engines.listed import engine_of
 
 KEPT = 50
 """Attempts of a job that are kept.
@@ -110,15 +109,3 @@ def history(row: Lease, kept: Iterable[AttemptRecord]) -> list[AttemptRecord]:
     if row.is_begun and not row.has_settled(row.id):
         known[row.attempt.number] = latest(row)
     return [known[n] for n in sorted(known)]
-
-
-def log_stream(attempt: Attempt) -> str | None:
-    """The log stream of the attempt's task.
-
-    None when its task has not registered, and on an engine whose streams are found by what is in
-    them.
-    """
-    if attempt.task_arn is None:
-        return None
-    prefix = engine_of(attempt.task_arn).log_prefix
-    return prefix and prefix + attempt.task_arn.rpartition("/")[2]

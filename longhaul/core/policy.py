@@ -11,6 +11,7 @@ from typing import Final, Literal, get_args
 
 from longhaul.core.beat import least_stall_timeout_s
 from longhaul.core.durations import format_duration
+from longhaul.core.engine import TINY, has_tables
 from longhaul.core.errors import InvalidRequestError
 from longhaul.core.places import (
     OF_DATASET,
@@ -28,8 +29,6 @@ from longhaul.core.places import (
 )
 from longhaul.core.request import MAX_PROBLEMS, JobRequest, read_request
 from longhaul.core.settings import LeaseSettings, PathPolicy, RuntimeSettings, SizeName, Stage
-from longhaul.engines.aws_lambda import ends as aws_lambda
-from longhaul.engines.listed import engine_named
 
 MAX_AHEAD: Final = timedelta(days=90)
 """Ended rows live for 120 days from their claim, requests for a year."""
@@ -105,9 +104,9 @@ def _job_problems(request: JobRequest, settings: RuntimeSettings, stage: Stage) 
     else:
         yield from _unlisted_job(request.job, stage)
     engine, size = request.engine or stage.engine, request.size or stage.size
-    if size == aws_lambda.SIZE and not settings.has_tiny:
+    if size == TINY and not settings.has_tiny:
         yield f"size: this stack has no {size}: its settings have no sizes.{size}"
-    elif size == aws_lambda.SIZE and engine != "fargate":
+    elif size == TINY and engine != "fargate":
         yield f"size: {size} is a Lambda function; on {engine} the smallest size is small"
     if engine not in settings.engines:
         yield f"engine: this stack has no {engine}; it has: {', '.join(settings.engines)}"
@@ -229,11 +228,9 @@ def _require_table_input(
     # Where its data files are in fact is in its metadata: the attempt looks at each.
     place = f"{table.location(settings.paths.data_bucket)}/"
     _require_within(place, stage.limits.input_prefixes, stage, "reads", "input_prefixes")
-    engine = engine_named(request.engine or stage.engine)
-    if not engine.has_tables:
-        raise ValueError(
-            f"jobs on {engine.name} read no tables: send one that does to engine fargate"
-        )
+    engine = request.engine or stage.engine
+    if not has_tables(engine):
+        raise ValueError(f"jobs on {engine} read no tables: send one that does to engine fargate")
 
 
 def _writable_table(text: str, settings: RuntimeSettings, stage: Stage) -> TablePath:
@@ -245,16 +242,16 @@ def _writable_table(text: str, settings: RuntimeSettings, stage: Stage) -> Table
 def _engine_problems(
     field: str, request: JobRequest, settings: RuntimeSettings, stage: Stage
 ) -> Iterator[str]:
-    engine = engine_named(request.engine or stage.engine)
-    if not engine.has_tables:
+    engine = request.engine or stage.engine
+    if not has_tables(engine):
         yield (
-            f"{field}: jobs on {engine.name} write to prefixes alone: send one for a table to"
+            f"{field}: jobs on {engine} write to prefixes alone: send one for a table to"
             " engine fargate"
         )
     if field != "output":
         return  # the main output alone is passed on
     for following in map(settings.stage, stage.next):
-        if not engine_named(following.engine).has_tables:
+        if not has_tables(following.engine):
             yield (
                 f"output: stage {stage.name} passes its outputs to {following.name}, whose engine"
                 f" {following.engine} reads no tables: send jobs for a table to another stage, or"

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Literal, Protocol, TypeVar
 
 from longhaul.core.descent import Emitted
+from longhaul.core.engine import Engines
 from longhaul.core.errors import UnreadableRowError
 from longhaul.core.history import AttemptRecord
 from longhaul.core.lease import (
@@ -350,6 +351,7 @@ _MARGIN = timedelta(seconds=10)
 @dataclass(frozen=True, kw_only=True)
 class Context:
     settings: RuntimeSettings
+    engines: Engines
     clock: Clock
     rng: random.Random
     background: Background

@@ -60,6 +60,7 @@ class Settler:
                 lease,
                 evidence,
                 self._stop_task(lease, evidence),
+                self.context.engines,
                 self.context.settings,
                 self.context.leases.aws_time(),  # compared with when messages were sent
                 self.context.rng,
@@ -82,7 +83,7 @@ class Settler:
         Before the write: after it, a retry sees a settled attempt and skips the stop.
         """
         task_arn = lease.attempt.task_arn
-        reason = why_stop(lease, evidence) if task_arn else None
+        reason = why_stop(lease, evidence, self.context.engines) if task_arn else None
         return (
             self.context.tasks.stop(task_arn, lease.id, f"Longhaul: {reason}")
             if task_arn and reason

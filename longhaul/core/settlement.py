@@ -24,6 +24,7 @@ from typing import Any, Final, get_args
 from longhaul.core import backoff
 from longhaul.core.beat import report_overdue_s
 from longhaul.core.durations import format_duration
+from longhaul.core.engine import TINY, TINY_TIMEOUT_S, Engines, engine_for
 from longhaul.core.lease import ExecutionInput, Lease, Owed, State, with_next
 from longhaul.core.settings import LeaseSettings, RuntimeSettings, SizeName, Stage
 from longhaul.core.verdict import (
@@ -36,8 +37,6 @@ from longhaul.core.verdict import (
     searchable,
     shorten,
 )
-from longhaul.engines.aws_lambda import ends as aws_lambda
-from longhaul.engines.listed import ENGINES, engine_describing, engine_for, engine_of
 
 # The account may not run one task of that size, however long it waits: new accounts start small.
 _ABOVE_THE_LIMIT = re.compile(r"configuration is above your limit", re.IGNORECASE)
@@ -62,9 +61,9 @@ _OWN_ERRORS = {
 }
 
 
-def classify(lease: Lease, evidence: Evidence) -> Verdict:
+def classify(lease: Lease, evidence: Evidence, engines: Engines) -> Verdict:
     """How the attempt in `lease` ended."""
-    task = _task_of(evidence)
+    task = _task_of(evidence, engines)
     stop = evidence.error in ("States.Timeout", CLOSED, *_OWN_ERRORS)
     attempt = lease.attempt
     if attempt.output is not None:
@@ -79,21 +78,21 @@ def classify(lease: Lease, evidence: Evidence) -> Verdict:
     if own is OutcomeClass.STALLED and _fell_silent(lease):
         return Verdict(OutcomeClass.INTERRUPTED, evidence.cause, stop_task=True)
     if own is OutcomeClass.STALLED and not _is_at_work(lease):
-        return _not_at_work(lease, evidence.cause or "the task never started")
+        return _not_at_work(lease, evidence.cause or "the task never started", engines)
     if own is not None:
         return Verdict(
             own, evidence.cause or str(evidence.error), stop_task=own is not OutcomeClass.SUPERSEDED
         )
     if evidence.error == "States.Timeout":
-        return _classify_timeout(lease)
+        return _classify_timeout(lease, engines)
     if evidence.error is None:
         return Verdict(OutcomeClass.NO_OUTPUT, "the task exited with 0 and committed nothing")
     if task is None:
         words = searchable(f"{evidence.error}: {evidence.cause}")
-        if not _is_refusal(evidence.error):
+        if not _is_refusal(evidence.error, engines):
             return Verdict(OutcomeClass.INTERRUPTED, words, stop)
         return _classify_refusal(lease, words)
-    return engine_describing(task).classify(lease, task)
+    return engines.describing(task).classify(lease, task)
 
 
 def _is_at_work(lease: Lease) -> bool:
@@ -115,7 +114,7 @@ def _fell_silent(lease: Lease) -> bool:
     return told_s < lease.stall_timeout_s - report_overdue_s(lease.stall_timeout_s)
 
 
-def _not_at_work(lease: Lease, words: str) -> Verdict:
+def _not_at_work(lease: Lease, words: str, engines: Engines) -> Verdict:
     """A stall before the job's own code: AWS kept the attempt waiting.
 
     A job run without a sign of life waits in its application's queue, maybe behind one that is
@@ -123,17 +122,17 @@ def _not_at_work(lease: Lease, words: str) -> Verdict:
     jobs at once are the way out. A Fargate task is placed as soon as it is accepted, and hangs.
     """
     attempt = lease.attempt
-    queued = (each.name for each in ENGINES if each.queues)
+    queued = (each.name for each in engines.all if each.queues)
     is_queued = attempt.progress_at is None and lease.input.engine in queued
     is_alone = attempt.progress.get("phase") == _PHASE_WITHOUT_EXECUTORS
     kind = OutcomeClass.NOT_PLACED if is_queued or is_alone else OutcomeClass.INTERRUPTED
     return Verdict(kind, words, stop_task=True)
 
 
-def _is_refusal(error: str) -> bool:
+def _is_refusal(error: str, engines: Engines) -> bool:
     """Whether a service did not start a task, or its answer was lost."""
     return error == _NOT_PERMITTED or any(
-        error.startswith(each.errors) and error not in each.after_a_start for each in ENGINES
+        error.startswith(each.errors) and error not in each.after_a_start for each in engines.all
     )
 
 
@@ -161,11 +160,11 @@ def _classify_refusal(lease: Lease, words: str) -> Verdict:
     return Verdict(OutcomeClass.REFUSED, f"AWS refuses the task, not for lack of room ({words})")
 
 
-def _classify_timeout(lease: Lease) -> Verdict:
+def _classify_timeout(lease: Lease, engines: Engines) -> Verdict:
     limit = f"its timeout of {lease.input.timeout_s} s"
     attempt = lease.attempt
     if attempt.progress_at is None:
-        return _not_at_work(lease, f"the task did not start within {limit}")
+        return _not_at_work(lease, f"the task did not start within {limit}", engines)
     up_at = attempt.claimed_at + timedelta(seconds=lease.input.timeout_s)
     if attempt.reported_at is not None and up_at - attempt.reported_at >= _UNHEARD:
         words = f"cut off, or hung as a whole: its last report was long past when {limit} was up"
@@ -176,24 +175,24 @@ def _classify_timeout(lease: Lease) -> Verdict:
             "AWS kept the runner waiting: nothing had moved for "
             f"{round(silent.total_seconds())} s when {limit} was up"
         )
-        return _not_at_work(lease, words)
+        return _not_at_work(lease, words, engines)
     return Verdict(OutcomeClass.TIMED_OUT, f"ran longer than {limit}", stop_task=True)
 
 
-def with_task(lease: Lease, evidence: Evidence) -> Lease:
+def with_task(lease: Lease, evidence: Evidence, engines: Engines) -> Lease:
     """The row with what the evidence says about its attempt's task.
 
     A task is paid for from the pull of its image to its stop; None where ECS gave no time. A task
     whose image was never pulled cost nothing. Its ARN is known also when it ended before it
     registered: its log says why. Source: https://aws.amazon.com/fargate/pricing/.
     """
-    task = _task_of(evidence) or {}
+    task = _task_of(evidence, engines) or {}
     begun = next((task[name] for name in ("PullStartedAt", "StartedAt") if task.get(name)), None)
     arn, registered = task.get("TaskArn"), lease.attempt.task_arn
     attempt = replace(
         lease.attempt,
         task_arn=registered or (arn if isinstance(arn, str) else None),
-        is_over=registered is not None and engine_of(registered).is_over(registered, task),
+        is_over=registered is not None and engines.of(registered).is_over(registered, task),
         task_from=_time(begun),
         task_until=_time(task.get("StoppedAt")),
     )
@@ -205,7 +204,7 @@ def _time(value: Any) -> datetime | None:  # noqa: ANN401 - from a task's descri
     return datetime.fromtimestamp(value / 1000, UTC) if isinstance(value, int | float) else None
 
 
-def _task_of(evidence: Evidence) -> dict[str, Any] | None:
+def _task_of(evidence: Evidence, engines: Engines) -> dict[str, Any] | None:
     """The task or job run in the cause of `States.TaskFailed`; None when the cause is a text."""
     if evidence.task is not None:
         return evidence.task
@@ -213,7 +212,7 @@ def _task_of(evidence: Evidence) -> dict[str, Any] | None:
         cause = json.loads(evidence.cause)
     except ValueError:
         return None
-    if isinstance(cause, dict) and any(each.described_by in cause for each in ENGINES):
+    if isinstance(cause, dict) and any(each.described_by in cause for each in engines.all):
         return cause
     return None
 
@@ -310,9 +309,9 @@ class Settlement:
     error: str | None = None
 
 
-def why_stop(lease: Lease, evidence: Evidence) -> OutcomeClass | None:
+def why_stop(lease: Lease, evidence: Evidence, engines: Engines) -> OutcomeClass | None:
     """Why the attempt's task must be stopped before the attempt is settled; None: it has ended."""
-    verdict = _verdict(lease, evidence)
+    verdict = _verdict(lease, evidence, engines)
     return verdict.kind if verdict.stop_task else None
 
 
@@ -320,6 +319,7 @@ def decide_settle(
     lease: Lease,
     evidence: Evidence,
     stopped: StoppedTask | None,
+    engines: Engines,
     settings: RuntimeSettings,
     now: datetime,
     rng: random.Random,
@@ -328,23 +328,23 @@ def decide_settle(
 
     `stopped`: what the engine said of its task, if `why_stop` had it stopped.
     """
-    verdict = _verdict(lease, evidence)
+    verdict = _verdict(lease, evidence, engines)
     if stopped is not None and (ended := _own_end(verdict, stopped)):
-        verdict, evidence = _verdict(lease, ended), ended
+        verdict, evidence = _verdict(lease, ended, engines), ended
     elif stopped is not None:
         verdict = replace(verdict, gone_by=stopped.gone_by)
     stage = settings.stage_or_removed(lease.stage)
     if stage.is_removed:
         verdict = without_retry(verdict)
-    row = with_next(with_task(lease, evidence), settings)
+    row = with_next(with_task(lease, evidence, engines), settings)
     settlement = after_verdict(row, verdict, stage, settings.lease, now, rng)
     if not settings.has_tiny:
         settlement = without_tiny(settlement)
     return replace(settlement, error=evidence.error)
 
 
-def _verdict(lease: Lease, evidence: Evidence) -> Verdict:
-    verdict = classify(lease, evidence)
+def _verdict(lease: Lease, evidence: Evidence, engines: Engines) -> Verdict:
+    verdict = classify(lease, evidence, engines)
     if verdict.kind is OutcomeClass.SUPERSEDED:
         # The attempt owns the lease, so a second task of it withdrew (RunTask's answer was lost).
         # Step Functions follows that one, so the first one's end would go unnoticed.
@@ -439,15 +439,14 @@ def _is_cut_off(lease: Lease, verdict: Verdict) -> bool:
     """
     if verdict.kind is OutcomeClass.TIMED_OUT:
         execution = lease.input
-        is_tiny = execution.size == aws_lambda.SIZE
-        return is_tiny and execution.timeout_s == aws_lambda.MAX_TIMEOUT_S
+        return execution.size == TINY and execution.timeout_s == TINY_TIMEOUT_S
     return verdict.kind is OutcomeClass.INTERRUPTED
 
 
 def without_tiny(settlement: Settlement) -> Settlement:
     """The settlement in a stack whose size `tiny` a deploy has taken out: `small` goes on."""
     row = settlement.lease
-    if row.state is not State.RELEASED or row.input.size != aws_lambda.SIZE:
+    if row.state is not State.RELEASED or row.input.size != TINY:
         return settlement
     execution = _next_size(row.input, "small")
     row = replace(row, execution_input=execution.model_dump_json())

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from aws_cdk import aws_iam as iam
 
-from longhaul.engines.engine import Engine
+from longhaul.core.engine import Engine
 from longhaul.engines.states import JobStates
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from longhaul.core.lease import AttemptId
 from longhaul.core.ports import RunningTask, Tasks
 from longhaul.core.verdict import StoppedTask
-from longhaul.engines.listed import engine_of
+from longhaul.engines.listed import ENGINES
 
 
 class AllTasks:
@@ -19,7 +19,7 @@ class AllTasks:
             yield from tasks.running()
 
     def stop(self, task_arn: str, attempt: AttemptId, reason: str) -> StoppedTask:
-        name = engine_of(task_arn).name
+        name = ENGINES.of(task_arn).name
         if name not in self._engines:  # a deploy removed the engine, and what ran on it
             return StoppedTask(is_gone=True)
         return self._engines[name].stop(task_arn, attempt, reason)

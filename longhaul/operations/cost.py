@@ -13,9 +13,9 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
+from longhaul.core.engine import TINY
 from longhaul.core.history import AttemptRecord
 from longhaul.core.settings import Architecture, Model, RuntimeSettings, TaskSize
-from longhaul.engines.aws_lambda.ends import SIZE
 from longhaul.operations.timeline import outcome
 
 USUAL: Final = Path(__file__).with_name("prices.json")
@@ -110,7 +110,7 @@ def _task(
     if not task_s:
         return 0.0
     architecture, gb = settings.tasks.architecture, size.memory_mib / 1024
-    if record.size == SIZE:  # Lambda's CPU is paid with its memory, by the millisecond
+    if record.size == TINY:  # Lambda's CPU is paid with its memory, by the millisecond
         return prices.invocation + task_s * gb * prices.invocation_gb_second[architecture]
     hours = max(task_s, prices.minimum_s) / _HOUR
     per_hour = size.cpu / 1024 * prices.vcpu_hour[architecture] + gb * prices.gb_hour[architecture]

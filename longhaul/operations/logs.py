@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from botocore.exceptions import ClientError
 
-from longhaul.core.history import AttemptRecord, log_stream
+from longhaul.core.history import AttemptRecord
 from longhaul.engines.aws_lambda.ends import LAMBDA, request_id
-from longhaul.engines.listed import engine_of
+from longhaul.engines.listed import ENGINES
 from longhaul.operations.errors import is_gone
 
 if TYPE_CHECKING:
@@ -46,12 +46,12 @@ class LogReader:
         by searching for the attempt's token, which is in each of its lines. The stream of a Lambda
         environment holds many invocations, each after a line with its id.
         """
-        if name := log_stream(record.attempt):
+        if name := ENGINES.log_stream(record.attempt):
             return LogStream(name)
         task, since = record.attempt.task_arn, record.attempt.claimed_at
         if task is None:
             return None
-        invocation = request_id(task) if engine_of(task) is LAMBDA else None
+        invocation = request_id(task) if ENGINES.of(task) is LAMBDA else None
         phrase = invocation or record.id.token
         line = rf"{_BEGIN}{phrase}" if invocation else rf"{re.escape(phrase)}(?!\d)"
         name = self.find_stream(phrase, re.compile(line), since)

@@ -6,13 +6,14 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final
 
-from longhaul.core.history import AttemptRecord, log_stream
+from longhaul.core.history import AttemptRecord
 from longhaul.core.lease import ENDED, JobState, Lease, Owed, State, shown_state
 from longhaul.core.pace import SlotUse, wait_of
 from longhaul.core.ports import Executions
 from longhaul.core.request import JobRequest
 from longhaul.core.results import NOTHING, Results
 from longhaul.core.settings import RuntimeSettings
+from longhaul.engines.listed import ENGINES
 from longhaul.saved.record import waits_for_next
 
 _NONE: Final[Mapping[str, SlotUse]] = MappingProxyType({})
@@ -193,7 +194,7 @@ def job_status(
     """Everything about a job that has a row. `uses`: slots by stage, as far as they are known."""
     wait = wait_of(lease, uses.get(lease.stage), settings.lease, now)
     execution = None if lease.is_mark else lease.input
-    stream = log_stream(lease.attempt)
+    stream = ENGINES.log_stream(lease.attempt)
     saved_by = waits_for_next(lease, now)
     return JobStatus(
         job_id=lease.job_id,
@@ -341,7 +342,7 @@ def attempt_record(record: AttemptRecord, executions: Executions, now: datetime)
         "task_from": iso(record.attempt.task_from),
         "task_until": iso(record.attempt.task_until),
         "execution_arn": executions.arn(record.id.execution_name),
-        "log_stream": log_stream(record.attempt),
+        "log_stream": ENGINES.log_stream(record.attempt),
     }
 
 

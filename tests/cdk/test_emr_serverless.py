@@ -10,9 +10,9 @@ from urllib.parse import unquote
 
 import pytest
 
+from longhaul.core.engine import TINY_TIMEOUT_S
 from longhaul.core.lease import AttemptId
 from longhaul.core.settings import VARIABLE
-from longhaul.engines.aws_lambda.ends import MAX_TIMEOUT_S
 from longhaul.engines.emr_serverless.ends import name_of
 from tests.cdk.synthesis import Synthesis, synthesize
 from tests.layers import engine_files
@@ -98,7 +98,7 @@ def test_the_driver_has_the_code_and_the_functions_packages_with_all_services_of
         "longhaul/core/settings.py",
     } <= code
     others = {file for file in code if not re.fullmatch(r"longhaul/(?!engines).*\.py", file)}
-    assert others == engine_files("core")
+    assert others == engine_files("engines")
 
 
 def test_the_driver_imports_only_packages_of_the_layer_and_the_releases_pyspark() -> None:
@@ -140,7 +140,7 @@ def test_the_driver_imports_only_packages_of_the_layer_and_the_releases_pyspark(
 
 def test_it_outlasts_its_jobs(with_tiny: Synthesis) -> None:
     function = with_tiny.resources("AWS::Lambda::Function")["LambdaFunction"]
-    assert function["Timeout"] == 900 == MAX_TIMEOUT_S + 60
+    assert function["Timeout"] == 900 == TINY_TIMEOUT_S + 60
 
 
 def test_a_job_has_the_rights_of_fargate_and_may_write_its_log(with_tiny: Synthesis) -> None:

@@ -172,7 +172,9 @@ def test_an_archive_has_the_same_bytes_at_each_build(repository: Path) -> None:
 
 def test_the_layer_has_each_service_that_functions_call() -> None:
     code = (
-        "".join(file.read_text() for room in ("core", *FEATURES) for file in files_of(room))
+        "".join(
+            file.read_text() for room in ("core", "engines", *FEATURES) for file in files_of(room)
+        )
         + (ROOT / "longhaul" / "wiring.py").read_text()
     )
     notified = {target.split(":")[2] for target in NOTIFIED.values()}
@@ -198,7 +200,7 @@ def test_botocore_makes_the_functions_clients_from_the_layers_files(usual: Synth
 def test_functions_import_nothing_that_the_layer_lacks() -> None:
     modules = [
         ".".join(file.relative_to(ROOT).with_suffix("").parts)
-        for layer_ in ("functions", "core", "wiring", *FEATURES)
+        for layer_ in ("functions", "core", "engines", "wiring", *FEATURES)
         for file in files_of(layer_)
     ]
     code = (

@@ -26,6 +26,7 @@ from longhaul.core.settings import VARIABLE, RuntimeSettings, Stage
 from longhaul.core.settlement import after_verdict, with_task
 from longhaul.core.store.records import BATCH_GET
 from longhaul.core.verdict import Evidence, OutcomeClass, Verdict
+from longhaul.engines.listed import ENGINES
 from longhaul.wiring import Wiring
 from simulation.aws.clock import VirtualClock
 from simulation.aws.cloud import FakeAws
@@ -238,7 +239,7 @@ class World:
         """End the job, with nothing owed unless `owes`."""
         now = self.clock.now()
         after = after_verdict(
-            with_task(lease, evidence),
+            with_task(lease, evidence, ENGINES),
             Verdict(kind, why),
             self.settings.stages[0],
             self.settings.lease,

@@ -24,6 +24,7 @@ from longhaul.core.store.records import Records
 from longhaul.core.store.table import INDEXES, NAMED_BY_TASKS, TTL
 from longhaul.core.verdict import OutcomeClass, StoppedTask
 from longhaul.engines.fargate.tasks import EcsTasks
+from longhaul.engines.listed import ENGINES
 from simulation.aws.cloud import FakeAws
 from simulation.aws.ecs.tasks import Task
 from tests.builders import NOW, changed, running, there
@@ -137,7 +138,7 @@ def test_stop_of_a_task_that_ended_by_itself_returns_its_end(
         task, stop_code="InfrastructureHealth", reason="The underlying infrastructure is unhealthy."
     )
     ended = there(tasks.stop(task.arn, ATTEMPT, "Longhaul: stalled").ended_as)
-    assert classify(STARTED, ended).kind is OutcomeClass.INTERRUPTED
+    assert classify(STARTED, ended, ENGINES).kind is OutcomeClass.INTERRUPTED
 
 
 @pytest.mark.parametrize(
@@ -151,7 +152,7 @@ def test_end_of_a_task_includes_its_exit_code(
         task, stop_code="EssentialContainerExited", reason="It exited", exit_code=exit_code
     )
     ended = there(tasks.stop(task.arn, ATTEMPT, "Longhaul: timed_out").ended_as)
-    assert classify(STARTED, ended).kind is kind
+    assert classify(STARTED, ended, ENGINES).kind is kind
 
 
 def test_stop_of_a_task_that_we_stopped_before_returns_no_end(

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from longhaul.core import settlement
 from longhaul.core.lease import Lease, RecordedResult
-from longhaul.core.settlement import classify, with_task
 from longhaul.core.verdict import (
     MAX_ERROR_CHARS,
     Evidence,
@@ -19,6 +19,7 @@ from longhaul.core.verdict import (
     shorten,
 )
 from longhaul.engines.fargate.tasks import _evidence_of
+from longhaul.engines.listed import ENGINES
 from longhaul.runner.reporting import Phase
 from tests.builders import NOW, OUTPUT, changed, running
 
@@ -27,6 +28,14 @@ AT_WORK = changed(STARTED, progress={"phase": Phase.RUNNING.value})
 PUBLISHING = changed(STARTED, progress={"phase": Phase.PUBLISHING.value})
 INTERRUPTED = changed(AT_WORK, result=RecordedResult(1, "interrupted", "asked to stop (SIGTERM)"))
 TIMES_OUT_AT = STARTED.attempt.claimed_at + timedelta(seconds=STARTED.input.timeout_s)
+
+
+def classify(lease: Lease, evidence: Evidence) -> Verdict:
+    return settlement.classify(lease, evidence, ENGINES)
+
+
+def with_task(lease: Lease, evidence: Evidence) -> Lease:
+    return settlement.with_task(lease, evidence, ENGINES)
 
 
 def failed(**task: Any) -> Evidence:

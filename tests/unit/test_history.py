@@ -7,7 +7,7 @@ import pytest
 
 from longhaul.core import history
 from longhaul.core.claim import cancelled_before_claim
-from longhaul.core.history import KEPT, ended, latest, log_stream, remembered
+from longhaul.core.history import KEPT, ended, latest, remembered
 from longhaul.core.lease import AttemptId, State
 from longhaul.engines.aws_lambda import ends as aws_lambda
 from longhaul.engines.emr_serverless.ends import (
@@ -16,7 +16,7 @@ from longhaul.engines.emr_serverless.ends import (
     name_of,
     reference,
 )
-from longhaul.engines.listed import ENGINES, engine_of
+from longhaul.engines.listed import ENGINES
 from tests.builders import NOW, changed, planned, record, running
 
 SETTLED_AT = NOW + timedelta(minutes=5)
@@ -112,7 +112,7 @@ def test_kept_record_of_an_ended_attempt_comes_before_what_the_row_says() -> Non
 def test_log_stream_of_a_fargate_task_is_named_after_it(
     task_arn: str | None, stream: str | None
 ) -> None:
-    assert log_stream(changed(running(), task_arn=task_arn).attempt) == stream
+    assert ENGINES.log_stream(changed(running(), task_arn=task_arn).attempt) == stream
 
 
 ATTEMPT = AttemptId("main#a/b", 5, 2)
@@ -124,11 +124,11 @@ def test_engine_of_a_task_is_known_from_its_reference() -> None:
         "lambda": aws_lambda.reference("arn:function", "request", NOW),
         "emr-serverless": reference("arn:app", ATTEMPT),
     }
-    assert {name: engine_of(each).name for name, each in references.items()} == {
+    assert {name: ENGINES.of(each).name for name, each in references.items()} == {
         name: name for name in references
     }
-    assert {each.name for each in ENGINES} == set(references)
-    assert engine_of("of none").name == "fargate"
+    assert {each.name for each in ENGINES.all} == set(references)
+    assert ENGINES.of("of none").name == "fargate"
 
 
 def test_job_run_is_found_by_the_name_that_the_state_machine_gives_it() -> None:

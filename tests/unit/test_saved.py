@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from longhaul.core import transitions
 from longhaul.core.claim import new_run, next_attempt
 from longhaul.core.dead_letter import Reason
+from longhaul.core.engine import TINY_TIMEOUT_S
 from longhaul.core.lease import AttemptId, Lease, Owed, State, job_key
 from longhaul.core.message import Message
 from longhaul.core.request import read_request
@@ -21,7 +22,6 @@ from longhaul.core.settings import LeaseSettings
 from longhaul.core.settlement import MAX_RESUMPTIONS, after_verdict
 from longhaul.core.transitions import Clause
 from longhaul.core.verdict import OutcomeClass, Verdict
-from longhaul.engines.aws_lambda.ends import MAX_TIMEOUT_S, SIZE
 from longhaul.operations.letter import DeadLetter, redriven
 from longhaul.saved.record import (
     CHECKPOINTS,
@@ -178,7 +178,7 @@ def ended(before: Lease, kind: OutcomeClass) -> Lease:
     return after_verdict(before, verdict, stage(), TIMING, NOW, random.Random(1)).lease
 
 
-TINY = running().input.model_copy(update={"size": SIZE, "timeout_s": MAX_TIMEOUT_S})
+TINY = running().input.model_copy(update={"size": "tiny", "timeout_s": TINY_TIMEOUT_S})
 ATTEMPTS = {
     "interrupted": (row(), OutcomeClass.INTERRUPTED),
     "interrupted, after 100 resumptions": (
@@ -194,7 +194,7 @@ ATTEMPTS = {
 }
 
 
-@pytest.mark.parametrize("changes", [{"timeout_s": MAX_TIMEOUT_S - 1}, {"size": "small"}])
+@pytest.mark.parametrize("changes", [{"timeout_s": TINY_TIMEOUT_S - 1}, {"size": "small"}])
 def test_another_job_that_takes_too_long_has_failed(changes: dict[str, Any]) -> None:
     execution = TINY.model_copy(update=changes).model_dump_json()
     before = row(execution_input=execution, saved_ref=STORED)

@@ -17,6 +17,7 @@ from longhaul.core.settlement import (
     why_stop,
 )
 from longhaul.core.verdict import Evidence, OutcomeClass, StoppedTask
+from longhaul.engines.listed import ENGINES
 from tests.builders import NOW, OUTPUT, changed, running, settings, stage
 from tests.layers import ROOT
 from tests.lease_page import table
@@ -56,7 +57,7 @@ def settled(
 ) -> Settlement:
     """The settlement at LATER, in a stage like that."""
     known = known or settings(stages=(stage(**of_stage),))
-    return decide_settle(row, evidence, stopped, known, LATER, random.Random(seed))
+    return decide_settle(row, evidence, stopped, ENGINES, known, LATER, random.Random(seed))
 
 
 def sized(row: Lease, size: str, engine: str = "fargate") -> Lease:
@@ -165,7 +166,7 @@ def test_each_end_of_an_attempt_is_settled_as_the_page_says(
     after, then = settlement.lease, line["then"]
     assert f"`{after.last_class}`" in line["class"]
     assert (after.state, after.owed, after.input.size) == THEN[then.removeprefix("stop the task, ")]
-    assert (why_stop(row, evidence) is not None) == then.startswith("stop the task")
+    assert (why_stop(row, evidence, ENGINES) is not None) == then.startswith("stop the task")
     if line["counts as a failure"] != "\N{EN DASH}":
         counts = line["counts as a failure"] == "yes"
         assert after.failures - row.failures == counts
@@ -291,7 +292,7 @@ def test_an_attempt_that_owns_its_lease_and_hears_that_it_lost_it_is_interrupted
     evidence: Evidence,
 ) -> None:
     """A second task of the attempt withdrew: the first one may still run."""
-    assert why_stop(AT_WORK, evidence) is OutcomeClass.INTERRUPTED
+    assert why_stop(AT_WORK, evidence, ENGINES) is OutcomeClass.INTERRUPTED
     after = settled(AT_WORK, evidence).lease
     assert (after.state, after.last_class) == (State.RELEASED, "interrupted")
     assert (after.last_error or "").startswith("a second task withdrew: ")
@@ -489,7 +490,8 @@ def test_refusals_come_less_than_15_minutes_apart_until_they_end_the_job(
     known = settings()
     while row.state is not State.DEAD:
         row = replace(row, state=State.RUNNING)
-        settlement = decide_settle(row, evidence, None, known, now, random.Random(refusals))
+        rng = random.Random(refusals)
+        settlement = decide_settle(row, evidence, None, ENGINES, known, now, rng)
         row, refusals = settlement.lease, refusals + 1
         now += timedelta(seconds=max(1, settlement.retry_in_s or 0))
     assert (row.failures, row.interruptions) == (2, 19)

@@ -8,6 +8,7 @@ import botocore.session
 import pytest
 
 from longhaul.core.claim import new_run
+from longhaul.core.engine import TINY_TIMEOUT_S
 from longhaul.core.lease import AttemptId, Lease
 from longhaul.core.request import read_request
 from longhaul.core.settings import LeaseSettings, RuntimeSettings, TaskSettings, TaskSize
@@ -17,7 +18,6 @@ from longhaul.core.verdict import Evidence, OutcomeClass, Verdict
 from longhaul.engines.aws_lambda.ends import (
     LAMBDA,
     MAX_RUN_S,
-    MAX_TIMEOUT_S,
     MIB_PER_VCPU,
     classify,
     ended,
@@ -25,6 +25,7 @@ from longhaul.engines.aws_lambda.ends import (
     request_id,
 )
 from longhaul.engines.aws_lambda.tasks import Invocations
+from longhaul.engines.listed import ENGINES
 from longhaul.engines.tasks import AllTasks
 from simulation.aws.clock import VirtualClock
 from tests.builders import NOW, body, changed, message, problems_of, settings, stage
@@ -48,10 +49,10 @@ def with_tiny(**changes: Any) -> RuntimeSettings:
     [
         ({"size": "tiny", "timeout": "10m"}, ("lambda", "tiny", 600)),
         # Nobody asked for the stage's six hours.
-        ({"size": "tiny"}, ("lambda", "tiny", MAX_TIMEOUT_S)),
+        ({"size": "tiny"}, ("lambda", "tiny", TINY_TIMEOUT_S)),
         (
-            {"size": "tiny", "timeout": f"{MAX_TIMEOUT_S}s"},
-            ("lambda", "tiny", MAX_TIMEOUT_S),
+            {"size": "tiny", "timeout": f"{TINY_TIMEOUT_S}s"},
+            ("lambda", "tiny", TINY_TIMEOUT_S),
         ),
         ({"size": "tiny", "timeout": "15m"}, ("fargate", "small", 900)),
         ({}, ("fargate", "small", 21_600)),
@@ -95,7 +96,7 @@ def test_an_invocation_is_gone_when_lambda_has_surely_ended_it_and_not_before() 
 
 def test_lambdas_limits_are_those_of_its_documentation() -> None:
     assert (MIB_PER_VCPU, MAX_RUN_S) == (1_769, 900)
-    assert MAX_TIMEOUT_S == MAX_RUN_S - 60
+    assert TINY_TIMEOUT_S == MAX_RUN_S - 60
 
 
 def refusals() -> list[str]:
@@ -123,7 +124,7 @@ PASSING = {
 
 @pytest.mark.parametrize("name", refusals())
 def test_an_invocation_that_lambda_refuses_was_not_placed(name: str) -> None:
-    verdict = classify_evidence(claimed(size="tiny"), Evidence(f"Lambda.{name}", "no"))
+    verdict = classify_evidence(claimed(size="tiny"), Evidence(f"Lambda.{name}", "no"), ENGINES)
 
     kind = OutcomeClass.NOT_PLACED if name in PASSING else OutcomeClass.REFUSED
     assert verdict.kind is kind
@@ -180,9 +181,10 @@ def test_an_invocation_is_over_when_it_says_so_itself(
     registered: str | None, said: Evidence, *, is_over: bool
 ) -> None:
     row = changed(claimed(size="tiny"), task_arn=registered)
-    assert with_task(row, said).attempt.is_over is is_over
+    assert with_task(row, said, ENGINES).attempt.is_over is is_over
 
 
 def test_the_end_of_an_invocation_is_classified_without_its_name() -> None:
-    verdict = classify_evidence(claimed(size="tiny"), failed_as(ended("exit code 137", ENDS)))
+    evidence = failed_as(ended("exit code 137", ENDS))
+    verdict = classify_evidence(claimed(size="tiny"), evidence, ENGINES)
     assert verdict == Verdict(OutcomeClass.OUT_OF_MEMORY, "JobEnded: exit code 137")

@@ -8,6 +8,7 @@ from unittest.mock import Mock
 from aws_lambda_powertools import Logger
 
 from longhaul.core.ports import Context
+from longhaul.engines.listed import ENGINES
 from simulation.aws.clock import VirtualClock
 from tests.builders import NOW, settings
 
@@ -17,7 +18,12 @@ Logger()  # the parent of the loggers of all modules
 
 def alone(use_case: type[T], **parts: Any) -> T:
     """The use case with these parts, a clock at NOW, and default settings."""
-    known = {"clock": VirtualClock(NOW), "settings": settings(), "rng": Random(1)}
+    known = {
+        "clock": VirtualClock(NOW),
+        "settings": settings(),
+        "engines": ENGINES,
+        "rng": Random(1),
+    }
     shared = [field.name for field in fields(Context)]
     context = parts.pop("context", None) or Context(
         **_specified(Context, shared, known | {k: v for k, v in parts.items() if k in shared})

@@ -1,4 +1,4 @@
-"""A job in a Lambda function, size `tiny`: its name, its limits, what its end says. Pure.
+"""A job in a Lambda function, size `tiny`: its name, its limit, what its end says. Pure.
 
 An invocation cannot be stopped, nor asked whether it runs. So its name says until when it may run:
 Lambda ends it then. One that ends by itself says its name.
@@ -8,6 +8,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from longhaul.core.engine import Engine
 from longhaul.core.lease import Lease
 from longhaul.core.verdict import (
     OutcomeClass,
@@ -16,19 +17,12 @@ from longhaul.core.verdict import (
     says_out_of_memory,
     searchable,
 )
-from longhaul.engines.engine import Engine
-
-SIZE: Final = "tiny"
-"""The size whose jobs run here, and no others."""
 
 MIB_PER_VCPU: Final = 1769
 """Source: "Configure Lambda function memory" (Lambda Developer Guide)."""
 
 MAX_RUN_S: Final = 900
 """Lambda's limit for one invocation."""
-
-MAX_TIMEOUT_S: Final = 840
-"""The longest timeout of a job: a minute is left for the runner to end and to say why."""
 
 CLOCK_RIGHT_WITHIN: Final = timedelta(minutes=2)
 """How wrong the clock may be that names an invocation's end (docs/internals/reliability.md)."""
@@ -115,7 +109,6 @@ LAMBDA = Engine(
     errors=("Lambda.",),
     after_a_start=_AFTER_A_START,
     queues=False,
-    has_tables=True,
     log_prefix=None,
     classify=classify,
     is_over=is_over,

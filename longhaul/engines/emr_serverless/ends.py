@@ -7,6 +7,7 @@ choose.
 import re
 from typing import Any
 
+from longhaul.core.engine import Engine
 from longhaul.core.lease import AttemptId, Lease
 from longhaul.core.verdict import (
     OutcomeClass,
@@ -17,7 +18,6 @@ from longhaul.core.verdict import (
     says_out_of_memory,
     searchable,
 )
-from longhaul.engines.engine import Engine
 
 _JOB_RUNS = "/jobruns/named/"
 _NAME = re.compile(r"(\S+) (\d+) (\d+)")
@@ -78,7 +78,6 @@ EMR_SERVERLESS = Engine(
     described_by="JobRunId",
     errors=("EMRServerless.",),
     queues=True,
-    has_tables=False,  # drivers lack what tables need
     log_prefix=None,
     classify=classify,
 )

@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from longhaul.core.engine import Engine
 from longhaul.core.lease import Lease
 from longhaul.core.verdict import (
     OutcomeClass,
@@ -11,7 +12,6 @@ from longhaul.core.verdict import (
     says_out_of_memory,
     searchable,
 )
-from longhaul.engines.engine import Engine
 
 CONTAINER: Final = "job"
 """The container of the task definitions that runs the job.
@@ -70,7 +70,6 @@ FARGATE = Engine(
     described_by="TaskArn",
     errors=("ECS.", "AmazonECS."),
     queues=False,
-    has_tables=True,
     log_prefix="job/job/",  # ECS names a stream `<prefix>/<container>/<task id>`
     classify=classify,
 )
