@@ -1,11 +1,10 @@
 """What an error of AWS says, and how often a call is tried again."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
-from longhaul.core.errors import DeniedError, LonghaulError, PermanentError
+from longhaul.core.errors import LonghaulError, PermanentError
 from longhaul.core.settings import UnknownStageError
 
 _REFUSED = (
@@ -48,21 +47,6 @@ def is_throttle(error: ClientError) -> bool:
 def is_denied(error: ClientError) -> bool:
     """Whether a policy denies the call; S3 quotes the code of KMS, `KMS.AccessDeniedException`."""
     return "AccessDenied" in code_of(error)
-
-
-@contextmanager
-def needed_by_each_job(what: str) -> Iterator[None]:
-    """Calls that each job's task makes, so that no job is at fault where a policy denies one.
-
-    Raises:
-        DeniedError: a policy denies the task `what`.
-    """
-    try:
-        yield
-    except ClientError as error:
-        if not is_denied(error):
-            raise
-        raise DeniedError(f"AWS denies the task {what}: {error}") from error
 
 
 def is_refused(error: ClientError) -> bool:

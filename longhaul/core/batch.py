@@ -89,16 +89,13 @@ class Batch:
         self.refused.append((message_id, reason))
 
     def measured(self) -> dict[Metric, float]:
-        values: dict[Metric, float] = {}
-        if self.started:
-            values[StageMetric.STARTED] = len(self.started)
-        if self.dead_lettered:
-            values[StageMetric.DEAD_LETTERED] = len(self.dead_lettered)
-        if self.deferred_s:
-            values[StageMetric.OLDEST_WAITING] = max(self.deferred_s)
-        if self.rarely_seen:
-            values[StageMetric.NEAR_RETENTION] = len(self.rarely_seen)
-        return values
+        values: dict[Metric, float | None] = {
+            StageMetric.STARTED: len(self.started) or None,
+            StageMetric.DEAD_LETTERED: len(self.dead_lettered) or None,
+            StageMetric.OLDEST_WAITING: max(self.deferred_s, default=None),
+            StageMetric.NEAR_RETENTION: len(self.rarely_seen) or None,
+        }
+        return {metric: value for metric, value in values.items() if value is not None}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,9 +13,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
-from math import prod
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
@@ -23,16 +21,6 @@ from longhaul.core.settings import Model, StageName
 
 MAX_GROUP = 5_000
 """Jobs that one job may emit into one stage."""
-
-MAX_FAMILY = 100_000
-"""Jobs that fan-outs within fan-outs may lead to: the product of their sizes.
-
-One submission must not become 25 million jobs, which two fan-outs of 5,000 would. Fixed, because a
-stage cannot know what comes before it; more is several submissions.
-"""
-
-MAX_DEPTH = 8
-"""Fan-outs within fan-outs. A join closes those since its opener."""
 
 MAX_OPENED = 32
 """Joins that may belong to the jobs of one stage."""
@@ -93,23 +81,6 @@ class Lineage(_Carried):
     inputs_ref: Annotated[str, Field(max_length=200)] | None = None
 
 
-def fan_out_problem(groups: Sequence[Group]) -> str | None:
-    """Why fan-outs within fan-outs are too many, in words; None when they are not.
-
-    The product bounds all jobs of such a tree: however the members share it, each path through the
-    tree has its own product, and the leaves are no more than the largest.
-    """
-    if (depth := sum(group.size != 1 for group in groups)) > MAX_DEPTH:
-        return f"{depth} fan-outs within each other; at most {MAX_DEPTH}: join some first"
-    if (family := prod(group.size for group in groups)) > MAX_FAMILY:
-        sizes = " by ".join(f"{group.size:,}" for group in groups)
-        return (
-            f"fan-outs of {sizes} may lead to {family:,} jobs; at most {MAX_FAMILY:,}: submit in"
-            " several parts"
-        )
-    return None
-
-
 def child_id(root: str, stage: str, parent: str, n: int | str) -> str:
     """The id of a job that follows: the same for the same place, in each run of its parent.
 
@@ -128,13 +99,6 @@ def is_child_id(job_id: str, stage: str) -> bool:
             is_digest = len(digest) == _DIGEST_CHARS and set(digest) <= set("0123456789abcdef")
             return of == stage and is_digest
     return False
-
-
-BACKFILL: Final = "BACKFILL"
-"""Why a backfill is in the index of what is unfinished: its end is still to be told."""
-
-MAX_UNWELL: Final = 20
-"""Jobs that a notice names: of thousands that died the first ones say why."""
 
 
 @dataclass(frozen=True)
@@ -172,42 +136,3 @@ def told(watch: TreeWatch) -> TreeWatch:
 def waiting(watch: TreeWatch, key: str) -> TreeWatch:
     """The watch after a look that met an open job."""
     return replace(watch, waits_for=key, stored=None)
-
-
-@dataclass(frozen=True)
-class Unwell:
-    """A job of a tree that ended otherwise than well."""
-
-    stage: str
-    job_id: str
-    label: str | None
-    state: str
-    kind: str | None
-
-
-@dataclass(frozen=True)
-class TreeEnd:
-    """How a tree has ended.
-
-    Attributes:
-        jobs: The number of jobs in each state, by stage.
-        unwell: The first of those that died or were cancelled.
-        ended_at: The latest end of one of them.
-        sequence: Greater than that of each earlier end of the tree: the watch's `ends`.
-        digest: The same for the same end, another one for another.
-        unsent: Of a backfill: how many jobs it has not sent, because it was cancelled.
-    """
-
-    jobs: Mapping[str, Mapping[str, int]]
-    unwell: tuple[Unwell, ...]
-    ended_at: datetime
-    sequence: int
-    digest: str
-    unsent: int = 0
-
-    @property
-    def outcome(self) -> str:
-        """`SUCCEEDED` if all has, `DEAD` if a job of it is, else `CANCELLED`."""
-        states = {state for each in self.jobs.values() for state in each}
-        states |= {"CANCELLED"} if self.unsent else set()
-        return next((each for each in ("DEAD", "CANCELLED") if each in states), "SUCCEEDED")

@@ -1,4 +1,4 @@
-"""Handle a batch of deliveries: read all, decide on all, then act in parallel.
+"""Handle a batch of deliveries: read all and their rows, then decide and act in parallel.
 
 Every record is kept (reported as a batch item failure) until its message is meant to be deleted:
 the mapping must never delete a message whose job runs. So any failure here, a timeout included,
@@ -10,7 +10,7 @@ slots, and beside them jobs are finished, one after the other.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 
 from aws_lambda_powertools import Logger
@@ -55,15 +55,12 @@ from longhaul.core.verdict import Evidence
 
 logger = Logger(child=True)
 
-Decided = tuple[JobMessage, Decision]
-"""A message, and what it means for its job."""
-
 CONFLICTING = "conflicting_job_id"
 INVALID = "invalid_request"
 
 _TRIES = 5
 
-_UNREADABLE = timedelta(seconds=300)
+_UNREADABLE_S = 300
 """Wait for the version that can read the row."""
 
 _OWED_S = 60
@@ -141,16 +138,18 @@ class Dispatcher:
             [each.key for each in messages], batch.stage, self.context.clock.now()
         )
         firsts = {each.key: each for each in reversed(messages)}.values()
-        later = Postpone(self.context.clock.now() + _UNREADABLE)
-        unreadable = [(each, later) for each in firsts if each.key in rows.unreadable]
-        self._act_on_all(unreadable, batch)
+        for message in firsts:
+            if message.key in rows.unreadable:
+                with self.messages.guard(batch, message):
+                    self.messages.postpone(batch, message, _UNREADABLE_S)
         return [(each, rows.get(each.key)) for each in firsts if each.key not in rows.unreadable]
 
     def _handle(self, messages: Sequence[Known], batch: Batch) -> None:
-        """Decide on all and act on all; again where a row has changed meanwhile."""
+        """Decide on all and act on all, in parallel; again where a row has changed meanwhile."""
         for _ in range(_TRIES):
-            decided = [self._decide(message, row, batch) for message, row in messages]
-            messages = self._act_on_all([each for each in decided if each is not None], batch)
+            tasks = [partial(self._act, message, row, batch) for message, row in messages]
+            changed = self.context.background.run_all(tasks, at_once=max(1, len(tasks)))
+            messages = [known for known in changed if known is not None]
             if not messages:
                 return
         for message, _row in messages:
@@ -159,24 +158,14 @@ class Dispatcher:
                 extra={"lease": message.key},
             )
 
-    def _decide(self, message: JobMessage, row: Lease | None, batch: Batch) -> Decided | None:
-        """What the message means for its job; None when that cannot be decided."""
-        with self.messages.guard(batch, message):
-            now = self.context.clock.now()
-            return message, decide_claim(row, message, self.context.timing, now)
-        return None
-
-    def _act_on_all(self, decided: Sequence[Decided], batch: Batch) -> list[Known]:
-        """Act in parallel; returns the messages to decide on again, with the rows of now."""
-        tasks = [partial(self._act, *each, batch) for each in decided]
-        changed = self.context.background.run_all(tasks, at_once=max(1, len(tasks)))
-        return [known for known in changed if known is not None]
-
-    def _act(self, message: JobMessage, decision: Decision, batch: Batch) -> Known | None:
-        if batch.is_over(self.context.clock.now()):
+    def _act(self, message: JobMessage, row: Lease | None, batch: Batch) -> Known | None:
+        """Do what the message means for its job; returns it with the row to decide on again."""
+        now = self.context.clock.now()
+        if batch.is_over(now):
             return None
         with self.messages.guard(batch, message):
             try:
+                decision = decide_claim(row, message, self.context.timing, now)
                 again = self._do(message, decision, batch)
             except LeaseChangedError as error:
                 return message, error.current

@@ -66,11 +66,12 @@ class Owed(StrEnum):
     DELETE = "delete"
 
 
-OpenKind = Literal["RUNNING", "RELEASED", "OWED"]
-"""Why a row is in the index of unfinished leases."""
+OpenKind = Literal["RUNNING", "RELEASED", "OWED", "TREE", "BACKFILL"]
+"""Why something is in the index of what is left to do.
 
-TREE: Final = "TREE"
-"""Why a finished row is there: the end of its tree is still to be told."""
+A row that is unfinished; or one that is finished, but the end of its tree is still to be told; or a
+backfill whose end is.
+"""
 
 
 @dataclass(frozen=True, order=True)
@@ -428,27 +429,15 @@ class Lease:
         return not (self.is_mark or self.is_planned)
 
     @property
-    def may_begin_tree(self) -> bool:
-        """Whether it is a root whose success may have led to other jobs."""
-        output = self.attempt.output
-        if self.state is not State.SUCCEEDED or self.lineage is not None or output is None:
-            return False
-        led_to = self.leads_to if output.emitted is None else any(output.emitted.values())
-        return bool(led_to or self.opens)
-
-    @property
-    def may_have_ended_before(self) -> bool:
-        """Whether an earlier run, or a cancel before its claim, may have ended it."""
-        return self.again or bool(self.dead_runs) or self.cancelled_at is not None
-
-    @property
     def is_watched(self) -> bool:
         """Whether the end of its tree is still to be told."""
         return self.is_finished and self.tree is not None and self.tree.is_due
 
     @property
     def open_kind(self) -> OpenKind | None:
-        """Why this row is unfinished; None when nothing can be done until its message comes."""
+        """What is left to do; None when nothing can be done until its message comes."""
+        if self.is_watched:
+            return "TREE"
         if self.state.is_terminal:
             return "OWED" if self.owed else None
         if self.is_mark:
@@ -532,11 +521,6 @@ class Lease:
         if self.state is State.DEAD:
             return self.settled_at is None or sent_at >= self.settled_at
         return self.state is State.CANCELLED
-
-    def is_to_run_again(self, sent_at: datetime) -> bool:
-        """Whether what was sent then, once the job had ended, has still to begin a new run."""
-        is_before = self.state is State.DEAD and self.ended_at <= sent_at
-        return (is_before or self.state is State.CANCELLED) and not self.cancels(sent_at)
 
     def has_outlived(self, fingerprint: str, sent_at: datetime) -> bool:
         """Whether an earlier run for this work died after a message for it had been sent.

@@ -24,7 +24,6 @@ from longhaul.core.lease import (
 from longhaul.core.message import Message
 from longhaul.core.metrics import Metric
 from longhaul.core.pace import Room, SlotUse
-from longhaul.core.secret_refs import SecretRef
 from longhaul.core.settings import LeaseSettings, RuntimeSettings, Stage
 from longhaul.core.transitions import Change, Report
 from longhaul.core.verdict import StoppedTask
@@ -63,18 +62,6 @@ class Background(Protocol):
 
         The first error is raised once the tasks that have begun are over; no more are begun.
         After `within_s` TimeUpError is raised, and the tasks that have begun go on by themselves.
-        """
-
-
-class SecretValues(Protocol):
-    """Secrets of Secrets Manager, and parameters of SSM."""
-
-    def read_secret(self, ref: SecretRef) -> str:
-        """What a setting of a stage names, as it is now.
-
-        Raises:
-            SecretUnreadableError: it is denied or not there, until people mend that. The text
-                says which; it has nothing of the value.
         """
 
 
@@ -122,13 +109,11 @@ class Leases(Protocol):
         """
 
     def open_keys(self, stage: str, what: OpenKind) -> Iterator[str]:
-        """Keys of rows that run, wait for their next attempt, or have ended and owe something."""
+        """Keys of what is left to do.
 
-    def watched_keys(self, stage: str) -> Iterator[str]:
-        """Keys of rows of roots whose tree's end is still to be told."""
-
-    def watched_backfills(self, stage: str) -> Iterator[str]:
-        """Keys of the backfills whose end is still to be told."""
+        Rows that run, wait for their next attempt, or have ended and owe something; rows of roots
+        whose tree's end is still to be told; and backfills whose end is.
+        """
 
     def stages(self, deployed: Iterable[str]) -> AbstractSet[str]:
         """The names of all stages that this was ever called with: also those removed since."""

@@ -10,10 +10,8 @@ asks for the same work (`docs/internals/decisions/0022-labels-name-work.md`).
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import datetime
-from fnmatch import fnmatchcase
 from glob import escape
 from typing import Annotated, Any, Final, Literal, Protocol
 
@@ -132,23 +130,6 @@ def named_after(parent: Named, request: Mapping[str, Any]) -> Mapping[str, Any]:
     label = request.get("label") or parent.label
     names = {"label": label, "tags": tags}
     return {**request, **{name: value for name, value in names.items() if value}}
-
-
-@dataclass(frozen=True)
-class Names:
-    """A filter: a label's glob (`2026-10-*`), and a glob for the value of each of these tags."""
-
-    label: str | None = None
-    tags: Sequence[tuple[str, str]] = ()
-
-    def __bool__(self) -> bool:
-        return self.label is not None or bool(self.tags)
-
-    def include(self, job: Named) -> bool:
-        """Whether the job has such a label and every one of the tags."""
-        return (self.label is None or fnmatchcase(job.label or "", self.label)) and all(
-            name in job.tags and fnmatchcase(job.tags[name], value) for name, value in self.tags
-        )
 
 
 MAX_TIMEOUT_S = 604_800
@@ -410,22 +391,6 @@ def _with_names(document: Mapping[str, Any], policy: PathPolicy) -> dict[str, An
         if isinstance(paths := document.get(field), dict):
             fields[field] = {name: named(text) for name, text in paths.items()}
     return {**document, **fields}
-
-
-def sent_again(body: str, *, afresh: bool) -> str:
-    """The body of a request that leaves what its job has stored, or does not, however it was.
-
-    A text that is no JSON object stays as it is: it is no request.
-    """
-    try:
-        document = json.loads(body)
-    except (ValueError, RecursionError):
-        return body
-    if not isinstance(document, dict) or document.get("afresh", False) == afresh:
-        return body
-    # Added at the end, where it counts, so that the rest stays as the producer wrote it.
-    fields = body.rstrip().removesuffix("}").rstrip()
-    return f'{fields}{", " if document else ""}"afresh": {json.dumps(afresh)}}}'
 
 
 def parse_job_id(value: str) -> str:

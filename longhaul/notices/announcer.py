@@ -13,7 +13,6 @@ from typing import Protocol
 from aws_lambda_powertools import Logger
 
 from longhaul.core.dead_letter import Reason
-from longhaul.core.descent import TreeEnd
 from longhaul.core.errors import NoticeRefusedError, NotNotifiedError
 from longhaul.core.lease import Lease, State
 from longhaul.core.metrics import NoticeMetric
@@ -25,7 +24,7 @@ from longhaul.notices import notice
 from longhaul.notices.openlineage import Place, run_events
 from longhaul.outputs.lineage import origin, requested
 from longhaul.outputs.pending import Publisher
-from longhaul.pipelines.backfill import Backfill
+from longhaul.pipelines.backfill import Backfill, TreeEnd
 
 logger = Logger(child=True)
 

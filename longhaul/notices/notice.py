@@ -11,10 +11,9 @@ from typing import Any
 from pydantic import JsonValue
 
 from longhaul.core.dead_letter import Reason
-from longhaul.core.descent import TreeEnd
 from longhaul.core.lease import Lease, State, key_hash
 from longhaul.core.results import NOTHING, Results
-from longhaul.pipelines.backfill import Backfill
+from longhaul.pipelines.backfill import Backfill, TreeEnd
 
 DETAIL_TYPE = "Longhaul Job Ended"
 """Of an event on a bus."""

@@ -17,7 +17,7 @@ from longhaul.core.message import (
     value_of,
     with_ours,
 )
-from longhaul.core.request import JobRequest, read_request, sent_again
+from longhaul.core.request import JobRequest, read_request
 from longhaul.core.settlement import INTERNAL_ERROR, STAGE_REMOVED
 from longhaul.core.verdict import OutcomeClass
 
@@ -111,3 +111,19 @@ def redriven(letter: DeadLetter, *, afresh: bool = False) -> Message:
     if afresh or (letter.reason is not None and letter.reason.attempts):
         body = sent_again(body, afresh=afresh)
     return Message(body, with_ours(theirs, ours), letter.content.group_id)
+
+
+def sent_again(body: str, *, afresh: bool) -> str:
+    """The body of a request that leaves what its job has stored, or does not, however it was.
+
+    A text that is no JSON object stays as it is: it is no request.
+    """
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError):
+        return body
+    if not isinstance(document, dict) or document.get("afresh", False) == afresh:
+        return body
+    # Added at the end, where it counts, so that the rest stays as the producer wrote it.
+    fields = body.rstrip().removesuffix("}").rstrip()
+    return f'{fields}{", " if document else ""}"afresh": {json.dumps(afresh)}}}'

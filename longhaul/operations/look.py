@@ -3,13 +3,14 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
 from itertools import islice
 from multiprocessing.pool import ThreadPool
 from typing import TYPE_CHECKING, Final
 
 from longhaul.core.lease import QUEUED, Lease, State, shown_state
 from longhaul.core.pace import SlotUse
-from longhaul.core.request import Names
+from longhaul.core.request import Named
 from longhaul.core.settings import Stage
 from longhaul.operations.find import Ages
 from longhaul.operations.stage_counts import StageCounts
@@ -27,6 +28,23 @@ MAX_SEARCHED: Final = 10_000
 
 _AT_ONCE: Final = 8  # stages
 _ANY_AGE: Final = Ages()
+
+
+@dataclass(frozen=True)
+class Names:
+    """A filter: a label's glob (`2026-10-*`), and a glob for the value of each of these tags."""
+
+    label: str | None = None
+    tags: Sequence[tuple[str, str]] = ()
+
+    def __bool__(self) -> bool:
+        return self.label is not None or bool(self.tags)
+
+    def include(self, job: Named) -> bool:
+        """Whether the job has such a label and every one of the tags."""
+        return (self.label is None or fnmatchcase(job.label or "", self.label)) and all(
+            name in job.tags and fnmatchcase(job.tags[name], value) for name, value in self.tags
+        )
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from longhaul.core.errors import InvalidRequestError
 from longhaul.core.lease import Lease, Owed, State, job_key
 from longhaul.core.message import AGAIN, JOB_ID, Again, Message, size_problem, with_ours
 from longhaul.core.policy import parse_request
-from longhaul.core.request import sent_again
 from longhaul.core.settings import Stage
 from longhaul.operations.errors import NotRetriableError, NotSentError, UnsentRequest
+from longhaul.operations.letter import sent_again
 from longhaul.operations.submit import WHOLE, Submission
 from longhaul.operations.wait import Awaited
 from longhaul.pipelines.trees import Trees

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from longhaul.core.lease import QUEUED, UNREADABLE, Lease, State, shown_state
-from longhaul.core.pace import SlotUse, Wait, wait_for_slot
+from longhaul.core.pace import SlotUse
 from longhaul.core.settings import Stage
-from longhaul.operations.view import JobStatus, job_status
+from longhaul.operations.view import JobStatus, Wait, job_status, wait_for_slot
 from longhaul.pipelines.backfill import Backfill, Backfills
 from longhaul.pipelines.pipeline import Pipeline
 from longhaul.pipelines.trees import WAITS, TreeJob, Trees

@@ -1,12 +1,18 @@
-"""A backfill: many requests that differ in one value, and are one thing to people. Pure."""
+"""A backfill: many requests that differ in one value, and are one thing to people. Pure.
+
+And how all of it has ended, or the tree of one job.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
+from typing import Final, Protocol
 
 from longhaul.core.descent import TreeWatch
 from longhaul.core.lease import Lease, job_key
+
+MAX_UNWELL: Final = 20
+"""Jobs that a notice names: of thousands that died the first ones say why."""
 
 
 @dataclass(frozen=True)
@@ -128,3 +134,42 @@ class Backfills(Protocol):
 
     def find_backfills(self, keys: Iterable[str]) -> Mapping[str, Backfill]:
         """The backfills of these keys (`stage#NAME`), by key; strongly consistent."""
+
+
+@dataclass(frozen=True)
+class Unwell:
+    """A job of a tree that ended otherwise than well."""
+
+    stage: str
+    job_id: str
+    label: str | None
+    state: str
+    kind: str | None
+
+
+@dataclass(frozen=True)
+class TreeEnd:
+    """How a tree has ended.
+
+    Attributes:
+        jobs: The number of jobs in each state, by stage.
+        unwell: The first of those that died or were cancelled.
+        ended_at: The latest end of one of them.
+        sequence: Greater than that of each earlier end of the tree: the watch's `ends`.
+        digest: The same for the same end, another one for another.
+        unsent: Of a backfill: how many jobs it has not sent, because it was cancelled.
+    """
+
+    jobs: Mapping[str, Mapping[str, int]]
+    unwell: tuple[Unwell, ...]
+    ended_at: datetime
+    sequence: int
+    digest: str
+    unsent: int = 0
+
+    @property
+    def outcome(self) -> str:
+        """`SUCCEEDED` if all has, `DEAD` if a job of it is, else `CANCELLED`."""
+        states = {state for each in self.jobs.values() for state in each}
+        states |= {"CANCELLED"} if self.unsent else set()
+        return next((each for each in ("DEAD", "CANCELLED") if each in states), "SUCCEEDED")

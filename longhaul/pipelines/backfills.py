@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from longhaul.core.descent import BACKFILL, TreeWatch
+from longhaul.core.descent import TreeWatch
 from longhaul.core.store.item import (
     Item,
     deserialize,
@@ -141,7 +141,7 @@ class DynamoBackfills:
 
 
 def _of_watch(key: str) -> dict[str, Any]:
-    opened = f"{key.partition('#')[0]}#{BACKFILL}"
+    opened = f"{key.partition('#')[0]}#BACKFILL"
     return serialized({":open": opened, ":zero": 0, ":one": 1})
 
 

@@ -9,7 +9,7 @@ would need a key to keep and to rotate.
 
 from dataclasses import dataclass
 
-from longhaul.core.descent import Group, Lineage, child_id, fan_out_problem, is_child_id
+from longhaul.core.descent import Group, Lineage, child_id, is_child_id
 from longhaul.core.errors import InvalidRequestError, SupersededError, UnprovenError
 from longhaul.core.lease import Lease, State, job_key, joined_ref
 from longhaul.core.message import JobMessage
@@ -18,6 +18,7 @@ from longhaul.core.request import JobRequest
 from longhaul.core.settings import Stage
 from longhaul.pipelines.follow_ons import (
     Joins,
+    fan_out_problem,
     groups_behind,
     join_key,
     place_behind,

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from math import prod
 from operator import itemgetter
 from typing import Any, Protocol
 from urllib.parse import quote
@@ -20,6 +21,16 @@ from longhaul.core.places import follow_ons_prefix
 from longhaul.core.request import JobRequest, named_after
 from longhaul.core.settings import RuntimeSettings, Stage
 from longhaul.pipelines.pipeline import Pipeline
+
+MAX_FAMILY = 100_000
+"""Jobs that fan-outs within fan-outs may lead to: the product of their sizes.
+
+One submission must not become 25 million jobs, which two fan-outs of 5,000 would. Fixed, because a
+stage cannot know what comes before it; more is several submissions.
+"""
+
+MAX_DEPTH = 8
+"""Fan-outs within fan-outs. A join closes those since its opener."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +54,23 @@ class Join:
     def key(self) -> str:
         """Partition key of the join's items."""
         return join_key(self.stage, self.of)
+
+
+def fan_out_problem(groups: Sequence[Group]) -> str | None:
+    """Why fan-outs within fan-outs are too many, in words; None when they are not.
+
+    The product bounds all jobs of such a tree: however the members share it, each path through the
+    tree has its own product, and the leaves are no more than the largest.
+    """
+    if (depth := sum(group.size != 1 for group in groups)) > MAX_DEPTH:
+        return f"{depth} fan-outs within each other; at most {MAX_DEPTH}: join some first"
+    if (family := prod(group.size for group in groups)) > MAX_FAMILY:
+        sizes = " by ".join(f"{group.size:,}" for group in groups)
+        return (
+            f"fan-outs of {sizes} may lead to {family:,} jobs; at most {MAX_FAMILY:,}: submit in"
+            " several parts"
+        )
+    return None
 
 
 def join_key(stage: str, of: str) -> str:

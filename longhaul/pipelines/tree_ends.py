@@ -17,21 +17,20 @@ from typing import Final, Protocol
 from aws_lambda_powertools import Logger
 
 from longhaul.core import transitions
-from longhaul.core.descent import (
-    MAX_UNWELL,
-    TreeEnd,
-    TreeWatch,
-    Unwell,
-    begun,
-    told,
-    waiting,
-)
+from longhaul.core.descent import TreeWatch, begun, told, waiting
 from longhaul.core.errors import ContendedError, LeaseChangedError, UnfinishedError
 from longhaul.core.lease import Lease, State
 from longhaul.core.ports import Context
 from longhaul.core.settings import Stage
 from longhaul.core.sweep import Sweep
-from longhaul.pipelines.backfill import Backfill, Backfills, may_be_of
+from longhaul.pipelines.backfill import (
+    MAX_UNWELL,
+    Backfill,
+    Backfills,
+    TreeEnd,
+    Unwell,
+    may_be_of,
+)
 from longhaul.pipelines.follow_ons import Joins
 from longhaul.pipelines.trees import Look, TreeJob, Trees
 
@@ -67,7 +66,7 @@ class TreeEnds:
     def begins_watch(self, lease: Lease) -> bool:
         """Whether a job whose last act is struck off is the root of a tree to be told of."""
         stage = self.context.settings.stage_or_removed(lease.stage)
-        return stage.tells_trees and lease.may_begin_tree
+        return stage.tells_trees and _may_begin_tree(lease)
 
     def ends_again(self, lease: Lease) -> None:
         """Before the last act of a job: watch its tree and its backfill again that may be told.
@@ -84,7 +83,8 @@ class TreeEnds:
         stage = self.context.settings.stage_or_removed(lease.root.partition("#")[0])
         if not stage.tells_trees:
             return
-        if not lease.may_have_ended_before:
+        # By an earlier run, or by a cancel before its claim.
+        if not (lease.again or lease.dead_runs or lease.cancelled_at):
             return
         if backfill is not None:
             self.backfills.watch_again(backfill, lease.root, self.context.clock.now())
@@ -130,11 +130,11 @@ class TreeEnds:
             yield from self._with_worth(page)
 
     def _watched(self, stage: str) -> Iterator[Sequence[Lease | Backfill]]:
-        keys = self.context.leases.watched_keys(stage)
+        keys = self.context.leases.open_keys(stage, "TREE")
         while page := list(islice(keys, _PAGE)):
             rows = self.context.leases.load_many(page)
             yield [row for row in rows.values() if row.is_watched]
-        keys = self.context.leases.watched_backfills(stage)
+        keys = self.context.leases.open_keys(stage, "BACKFILL")
         while page := list(islice(keys, _BACKFILLS)):
             found = self.backfills.find_backfills(page)
             yield [each for each in found.values() if each.is_watched]
@@ -214,6 +214,15 @@ def _watch(root: Lease | Backfill) -> TreeWatch:
     if watch is None:
         raise ValueError(f"{root.key} is not watched")
     return watch
+
+
+def _may_begin_tree(lease: Lease) -> bool:
+    """Whether it is a root whose success may have led to other jobs."""
+    output = lease.attempt.output
+    if lease.state is not State.SUCCEEDED or lease.lineage is not None or output is None:
+        return False
+    led_to = lease.leads_to if output.emitted is None else any(output.emitted.values())
+    return bool(led_to or lease.opens)
 
 
 def _end(tree: TreeJob, watch: TreeWatch, unsent: int) -> TreeEnd:

@@ -340,9 +340,15 @@ def _led_to(parent: Lease | None, key: str) -> TreeJob:
     return TreeJob(key, None, since=parent.run, led_at=parent.ended_at)
 
 
+def _is_to_run_again(row: Lease, sent_at: datetime) -> bool:
+    """Whether what was sent then, once the job had ended, has still to begin a new run."""
+    is_before = row.state is State.DEAD and row.ended_at <= sent_at
+    return (is_before or row.state is State.CANCELLED) and not row.cancels(sent_at)
+
+
 def _standing(job: TreeJob, row: Lease | None) -> Lease | None:
     """The row, unless it is of an earlier run of the parent, or its own, and a later one comes."""
-    if row and job.again_at and row.is_to_run_again(job.again_at):
+    if row and job.again_at and _is_to_run_again(row, job.again_at):
         return None
     if row is None or row.lineage is None or row.lineage.run >= job.since:
         return row

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from botocore.exceptions import BotoCoreError, ClientError
 
 from longhaul.core import transitions
-from longhaul.core.aws_errors import is_denied, needed_by_each_job
+from longhaul.core.aws_errors import is_denied
 from longhaul.core.errors import LeaseChangedError, NotDeletedError
 from longhaul.core.job_kinds import JobKind
 from longhaul.core.lease import (
@@ -31,7 +31,7 @@ from longhaul.core.lease import (
 )
 from longhaul.core.places import DataPath, input_of
 from longhaul.core.policy import require_file_readable
-from longhaul.core.ports import Background, Clock, Leases, Requests, SecretValues
+from longhaul.core.ports import Background, Clock, Leases, Requests
 from longhaul.core.request import JobRequest, read_request
 from longhaul.core.results import Results, kept_value, results
 from longhaul.core.settings import JobVariables, RuntimeSettings, Stage
@@ -41,7 +41,7 @@ from longhaul.outputs.pending import Publisher
 from longhaul.pipelines.follow_ons import with_stored
 from longhaul.runner import failures, json_logs
 from longhaul.runner.emitting import Emitter
-from longhaul.runner.failures import Failure
+from longhaul.runner.failures import Failure, needed_by_each_job
 from longhaul.runner.grace import use_grace
 from longhaul.runner.inputs import Inputs
 from longhaul.runner.io.destinations import Destination, destinations_of
@@ -65,7 +65,7 @@ from longhaul.runner.stopping import (
     unwind_s,
 )
 from longhaul.runner.task import Task
-from longhaul.runner.variables import give_to_process, read_variables
+from longhaul.runner.variables import SecretValues, give_to_process, read_variables
 from longhaul.saved.record import TableRead, Work, job_prefix
 from longhaul.saved.store import S3SavedWork
 

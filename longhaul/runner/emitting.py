@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from longhaul.core.descent import MAX_GROUP, Group, Lineage, fan_out_problem
+from longhaul.core.descent import MAX_GROUP, Group, Lineage
 from longhaul.core.errors import InvalidRequestError, PermanentJobError
 from longhaul.core.lease import Lease
 from longhaul.core.message import Message, size_problem
@@ -12,7 +12,7 @@ from longhaul.core.objects import MAX_FOOTPRINT, footprint
 from longhaul.core.policy import parse_request
 from longhaul.core.settings import RuntimeSettings, Stage
 from longhaul.job import Request
-from longhaul.pipelines.follow_ons import body_at_most, with_output
+from longhaul.pipelines.follow_ons import body_at_most, fan_out_problem, with_output
 
 _OURS = ("job_id", "lineage")
 

@@ -17,7 +17,7 @@ from typing import Final
 
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 
-from longhaul.core.aws_errors import code_of
+from longhaul.core.aws_errors import code_of, is_denied
 from longhaul.core.errors import DeniedError, LeaseChangedError, PermanentError
 from longhaul.core.verdict import ExitCode, OutcomeClass, searchable, shorten
 from longhaul.job import PermanentJobError
@@ -25,6 +25,21 @@ from longhaul.runner.io.staged import OutOfDiskError
 from longhaul.runner.io.written import NoOutputError
 from longhaul.runner.masking import NO_MASK, Mask
 from longhaul.runner.stopping import Stop, StopReason, Unwound, end_process
+
+
+@contextmanager
+def needed_by_each_job(what: str) -> Iterator[None]:
+    """Calls that each job's task makes, so that no job is at fault where a policy denies one.
+
+    Raises:
+        DeniedError: a policy denies the task `what`.
+    """
+    try:
+        yield
+    except ClientError as error:
+        if not is_denied(error):
+            raise
+        raise DeniedError(f"AWS denies the task {what}: {error}") from error
 
 
 @dataclass(frozen=True)

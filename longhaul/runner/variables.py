@@ -4,17 +4,28 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 from botocore.exceptions import ClientError
 
 from longhaul.core.aws_errors import code_of, is_denied, message_of
 from longhaul.core.errors import SecretUnreadableError
-from longhaul.core.ports import SecretValues
 from longhaul.core.secret_refs import SecretRef
 from longhaul.core.settings import JobVariables
 from longhaul.runner import masked_output
 from longhaul.runner.masking import NO_MASK, Mask
+
+
+class SecretValues(Protocol):
+    """Secrets of Secrets Manager, and parameters of SSM."""
+
+    def read_secret(self, ref: SecretRef) -> str:
+        """What a setting of a stage names, as it is now.
+
+        Raises:
+            SecretUnreadableError: it is denied or not there, until people mend that. The text
+                says which; it has nothing of the value.
+        """
 
 
 def read_variables(own: JobVariables, values: SecretValues) -> tuple[dict[str, str], Mask]:
@@ -58,7 +69,7 @@ _UNTIL_MENDED = {
 
 
 class AwsSecretValues:
-    """`ports.SecretValues`. Reads each secret once."""
+    """`SecretValues`. Reads each secret once."""
 
     def __init__(self, client: Callable[[str], Any]) -> None:
         """`client` makes boto3's client of a service: most stages have no secrets."""

@@ -138,14 +138,14 @@ def test_open_index_holds_a_root_until_the_end_of_its_tree_is_told(
     strike = transitions.strike(owing, Owed.DELETE, NOW, watches_tree=True)
     row = leases.apply(strike)
     assert leases.load(row.key) == row
-    assert list(leases.watched_keys("main")) == [row.key]
+    assert list(leases.open_keys("main", "TREE")) == [row.key]
     assert list(leases.open_keys("main", "OWED")) == []
 
     waiting = leases.apply(transitions.watch(row, replace(TreeWatch(1), waits_for="main#x")))
     with pytest.raises(LeaseChangedError):  # another look came first
         leases.apply(transitions.watch(row, TreeWatch(1, told=1)))
     leases.apply(transitions.watch(waiting, TreeWatch(1, told=1)))
-    assert list(leases.watched_keys("main")) == []
+    assert list(leases.open_keys("main", "TREE")) == []
     key = {"key": {"S": claimed.key}, "item": {"S": "lease"}}
     item = aws.client("dynamodb").get_item(TableName="leases", Key=key)["Item"]
     assert int(item["ttl"]["N"]) > NOW.timestamp()

@@ -245,8 +245,8 @@ def test_a_watch_is_raised_with_what_is_sent_and_noted_once(
     backfills.note_sent(KEY, ["01"], NOW, watches=True)
     first = watch()
     assert first == TreeWatch(1)
-    assert list(leases.watched_backfills("main")) == [KEY]
-    assert list(leases.watched_keys("main")) == []
+    assert list(leases.open_keys("main", "BACKFILL")) == [KEY]
+    assert list(leases.open_keys("main", "TREE")) == []
     assert backfills.note_look(KEY, first, waiting(first, f"{KEY}/01"))
     assert watch() == TreeWatch(1, waits_for=f"{KEY}/01")
     backfills.watch_again(KEY, f"{KEY}/other", NOW)
@@ -258,10 +258,10 @@ def test_a_watch_is_raised_with_what_is_sent_and_noted_once(
     assert backfills.note_look(KEY, watch(), told(watch()))
     assert watch() == TreeWatch(2, told=2)
     assert not backfills.note_look(KEY, second, told(second))
-    assert list(leases.watched_backfills("main")) == []
+    assert list(leases.open_keys("main", "BACKFILL")) == []
     backfills.note_sent(KEY, ["02"], NOW, watches=True)
     assert watch() == TreeWatch(3, told=2)
-    assert list(leases.watched_backfills("main")) == [KEY]
+    assert list(leases.open_keys("main", "BACKFILL")) == [KEY]
 
 
 def test_one_that_is_not_there_is_not_watched(backfills: DynamoBackfills) -> None:

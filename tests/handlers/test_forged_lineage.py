@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from longhaul.core import transitions
-from longhaul.core.descent import MAX_FAMILY, Group, Lineage, child_id
+from longhaul.core.descent import Group, Lineage, child_id
 from longhaul.core.lease import CommittedOutput, Lease, RecordedResult, State, joined_ref
 from longhaul.outputs.manifest import Manifest, PendingOutput
 from longhaul.outputs.pending import pending_ref
+from longhaul.pipelines.follow_ons import MAX_FAMILY
 from tests.builders import BUCKET, body
 from tests.handlers.life import Life
 from tests.handlers.stack import Context, Stack, deployed

@@ -7,10 +7,11 @@ import pytest
 from pydantic import JsonValue
 
 from longhaul.config.known import known
-from longhaul.core.descent import MAX_DEPTH, MAX_FAMILY, MAX_GROUP, Group, Lineage
+from longhaul.core.descent import MAX_GROUP, Group, Lineage
 from longhaul.core.message import MAX_JOB_BYTES
 from longhaul.core.settings import VARIABLE
 from longhaul.core.verdict import OutcomeClass
+from longhaul.pipelines.follow_ons import MAX_DEPTH, MAX_FAMILY
 from longhaul.runner import failures
 from longhaul.runner.emitting import MAX_EMITTED_BYTES, EmitError, Emitter
 from longhaul.testing import MakeJob

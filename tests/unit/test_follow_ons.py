@@ -8,13 +8,10 @@ import pytest
 from pydantic import ValidationError
 
 from longhaul.core.descent import (
-    MAX_DEPTH,
-    MAX_FAMILY,
     MAX_GROUP,
     Group,
     Lineage,
     child_id,
-    fan_out_problem,
     is_child_id,
 )
 from longhaul.core.lease import CommittedOutput, Lease, State, job_key, joined_ref
@@ -23,9 +20,12 @@ from longhaul.core.request import read_request
 from longhaul.core.settings import FollowOnSettings, RuntimeSettings
 from longhaul.pipelines.descent_check import is_child, is_noted
 from longhaul.pipelines.follow_ons import (
+    MAX_DEPTH,
+    MAX_FAMILY,
     FollowOn,
     Join,
     body_at_most,
+    fan_out_problem,
     follow_ons,
     joined,
     with_stored,

@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 
 from longhaul.core.dead_letter import refusal
-from longhaul.core.descent import TreeEnd, Unwell
 from longhaul.core.lease import AttemptId, CommittedOutput, Lease, NamedOutput, State, key_hash
 from longhaul.core.results import Results
 from longhaul.notices import notice
 from longhaul.notices.openlineage import PRODUCER, Place, run_events
 from longhaul.outputs.lineage import InputRead, Origin, Writer, origin, requested
-from longhaul.pipelines.backfill import Backfill
+from longhaul.pipelines.backfill import Backfill, TreeEnd, Unwell
 from tests.builders import NOW, running
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "events.md"

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from longhaul.cli.display.job import page_of, row_of, why_of
 from longhaul.core import backoff, beat
 from longhaul.core.lease import Lease, State
-from longhaul.core.pace import UNPACED, Pace, Room, SlotUse, StartRate, Wait, deferrals_s, wait_of
+from longhaul.core.pace import UNPACED, Pace, Room, SlotUse, StartRate, deferrals_s
 from longhaul.core.settings import SQS_VISIBILITY_CAP_S, LeaseSettings
-from longhaul.operations.view import JobStatus, job_status
+from longhaul.operations.view import JobStatus, Wait, job_status, wait_of
 from tests.builders import NOW, planned, running, settings
 
 TIMING = LeaseSettings()

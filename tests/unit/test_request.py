@@ -11,8 +11,9 @@ from pydantic import ValidationError
 
 from longhaul.core.errors import InvalidRequestError
 from longhaul.core.policy import parse_request
-from longhaul.core.request import JobRequest, parse_job_id, read_request, sent_again, tag_value
+from longhaul.core.request import JobRequest, parse_job_id, read_request, tag_value
 from longhaul.core.settings import EmrApplication, PathPolicy
+from longhaul.operations.letter import sent_again
 from longhaul.operations.submit import new_ids
 from tests.builders import BUCKET, NOW, body, settings, stage
 

@@ -22,7 +22,6 @@ from longhaul.core.descent import Lineage, TreeWatch
 from longhaul.core.errors import UnreadableRowError
 from longhaul.core.history import KEPT, AttemptRecord
 from longhaul.core.lease import (
-    TREE,
     Attempt,
     AttemptId,
     CommittedOutput,
@@ -380,9 +379,10 @@ def _derived(lease: Lease) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if lease.state.is_terminal:
         found[ENDED.name] = serialize(f"{lease.stage}#{lease.state.value}")
-    if kind := lease.open_kind or (TREE if lease.is_watched else None):
+    kind = lease.open_kind
+    if kind is not None:
         found[OPEN.name] = serialize(f"{lease.stage}#{kind}")
-    if not lease.open_kind:
+    if kind in (None, "TREE"):
         # Also of a watched row: a tree that waits for a lost message would keep it for ever.
         found[TTL] = expiry(lease.ended_at)
     return found

@@ -14,10 +14,9 @@ from botocore.exceptions import ClientError
 from longhaul.core import transitions
 from longhaul.core.aws_errors import code_of
 from longhaul.core.claim import cancelled, cancelled_before_claim
-from longhaul.core.descent import BACKFILL
 from longhaul.core.errors import LeaseChangedError, NoFreeSlotError, UnreadableRowError
 from longhaul.core.history import AttemptRecord, history, remembered
-from longhaul.core.lease import TREE, Lease, OpenKind, State
+from longhaul.core.lease import Lease, OpenKind, State
 from longhaul.core.pace import Room
 from longhaul.core.ports import Rows
 from longhaul.core.settings import Stage
@@ -111,13 +110,7 @@ class DynamoLeases:
         return {key: history(row, kept[key]) for key, row in wanted.items()}
 
     def open_keys(self, stage: str, what: OpenKind) -> Iterator[str]:
-        return self._open(f"{stage}#{what}")
-
-    def watched_keys(self, stage: str) -> Iterator[str]:
-        return self._open(f"{stage}#{TREE}")
-
-    def watched_backfills(self, stage: str) -> Iterator[str]:
-        return self._open(f"{stage}#{BACKFILL}")
+        return map(items.key_of, self._records.open(f"{stage}#{what}"))
 
     def stages(self, deployed: Iterable[str]) -> AbstractSet[str]:
         """A set that only grows, in an item of its own."""
@@ -148,9 +141,6 @@ class DynamoLeases:
             PaginationConfig={"PageSize": keys},
         )
         return ((items.time_of(item["settled_at"]), items.key_of(item)) for item in found)
-
-    def _open(self, why: str) -> Iterator[str]:
-        return map(items.key_of, self._records.open(why))
 
     def apply(self, change: Change) -> Lease:
         try:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from longhaul.core.aws_errors import code_of, is_raised_again, retrying
+from longhaul.core.aws_errors import code_of, is_raised_again
 from longhaul.core.ports import Clock
 from longhaul.core.settlement import IN_A_ROW, MAX_ERRORS
 from longhaul.core.store.item import (
@@ -167,19 +167,14 @@ class Records:
 
     def _outlast(self, write: Callable[[], T]) -> T:
         """What the write returns; errors that are no conflict are raised as they are."""
-        for is_last in self._tries():
+        for tried in range(1, TRIES):
             try:
                 return write()
             except ClientError as error:
-                if is_last or code_of(error) not in _CONFLICTS or _reasons(error):
+                if code_of(error) not in _CONFLICTS or _reasons(error):
                     raise
-        raise AssertionError("the last try returns or raises")
-
-    def _tries(self) -> Iterator[bool]:
-        """One round for each try, with full jitter; yields whether it is the last one."""
-        return retrying(
-            TRIES, self._clock.sleep, lambda n: self.rng.uniform(0, 0.05 * 2 ** (n - 1))
-        )
+            self._clock.sleep(self.rng.uniform(0, 0.05 * 2 ** (tried - 1)))  # full jitter
+        return write()
 
 
 def _reasons(error: ClientError) -> Sequence[Mapping[str, Any]]:

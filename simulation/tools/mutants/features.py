@@ -268,7 +268,7 @@ NOTICES: Final = (
     Mutant(
         "a tree is never told",
         _TREE_ENDS,
-        "return stage.tells_trees and lease.may_begin_tree",
+        "return stage.tells_trees and _may_begin_tree(lease)",
         "return False",
     ),
 )
