@@ -22,11 +22,11 @@ from longhaul.core.request import JobRequest
 from longhaul.core.settings import VARIABLE, PathPolicy, RuntimeSettings, Stage
 from longhaul.core.store.leases import DynamoLeases
 from longhaul.core.store.records import Records
-from longhaul.core.store.table import creation
 from longhaul.local.cloud import EmbeddedAws
 from longhaul.local.credentials import aws_client
 from longhaul.local.ecs_driver import TaskEnd, TaskSpec
 from longhaul.runner.resources import Resources
+from simulation.aws.leases_table import creation
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

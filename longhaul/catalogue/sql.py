@@ -26,9 +26,9 @@ from longhaul.catalogue._text_files import (
     sent_name,
     whole_texts,
 )
-from longhaul.core.places import column_of
 from longhaul.job import Format, Input, Job, PermanentJobError
 from longhaul.job import Params as BaseParams
+from longhaul.outputs.partitions import column_of
 from longhaul.runner.io.frame import READ_CSV
 from longhaul.runner.spark.reading import columns_alone, typed
 

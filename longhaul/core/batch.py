@@ -77,16 +77,18 @@ class Batch:
     def is_over(self, now: datetime) -> bool:
         return self.until is not None and now >= self.until
 
-    def ends(self, message_id: str, dead: Lease) -> None:
-        """The job of a message is dead: its row says what is left to do."""
-        self.dead_lettered.append(message_id)
-        self.refused.append((message_id, dead))
+    def refuses(self, message_id: str, reason: Reason, dead: Lease | None = None) -> None:
+        """Note that a message is refused. `dead`: the row of its job says what is left to do.
 
-    def struck_off(self, message_id: str, reason: Reason) -> None:
-        """A message has its dead letter. It is told later: a target that hangs holds up nothing."""
-        self.kept.discard(message_id)
+        Without it the message has its dead letter. That is told later: a target that hangs holds up
+        nothing.
+        """
         self.dead_lettered.append(message_id)
-        self.refused.append((message_id, reason))
+        self.refused.append((message_id, dead or reason))
+        logger.warning(
+            "dead-lettered",
+            extra={"message_id": message_id, "class": reason.kind, "reason": reason.reason},
+        )
 
     def measured(self) -> dict[Metric, float]:
         values: dict[Metric, float | None] = {
@@ -182,8 +184,7 @@ class Messages:
         if dead is None:
             self.dead_letter(batch, receive.message_id, content, reason)
             return
-        batch.ends(receive.message_id, replace(dead, receive=receive))
-        _log_refused(receive.message_id, reason)
+        batch.refuses(receive.message_id, reason, replace(dead, receive=receive))
 
     def dead_letter(self, batch: Batch, message_id: str, content: Message, reason: Reason) -> None:
         """Dead-letter a message that says nothing of the job whose id it has.
@@ -191,8 +192,8 @@ class Messages:
         Send first, delete afterwards: a crash in between sends it twice, and loses nothing.
         """
         self.giving_up.send(batch.stage.dead_letter_queue_url, lambda: content, reason)
-        batch.struck_off(message_id, reason)
-        _log_refused(message_id, reason)
+        batch.kept.discard(message_id)
+        batch.refuses(message_id, reason)
 
     def endings(self, batch: Batch) -> list[Callable[[], None]]:
         """Tasks that finish what was refused, and tell of it; taken out of the batch."""
@@ -275,13 +276,6 @@ class Messages:
             ended = with_handle(self.giving_up.end(row, error), message.receipt_handle)
             if self.finisher.finish(ended, batch.until).is_finished:
                 batch.kept.discard(message.message_id)
-
-
-def _log_refused(message_id: str, reason: Reason) -> None:
-    logger.warning(
-        "dead-lettered",
-        extra={"message_id": message_id, "class": reason.kind, "reason": reason.reason},
-    )
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 `docs/internals/lease.md` has every case as a table, which the tests read.
 """
 
+import re
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal
@@ -22,7 +23,7 @@ from longhaul.core.lease import (
     request_ref,
 )
 from longhaul.core.message import Again, JobMessage
-from longhaul.core.request import JobRequest, tag_value
+from longhaul.core.request import JobRequest
 from longhaul.core.settings import LeaseSettings, Stage
 
 KEPT_FOR_REDRIVE: Final = timedelta(days=14)
@@ -43,6 +44,9 @@ stopped task of the last attempt may run until then.
 
 _DEAD_RUNS = 4
 """Works that died which a row remembers. People do not correct a job more often in two weeks."""
+
+_MAX_TAG_VALUE: Final = 256
+_NOT_IN_A_TAG: Final = re.compile(r"[^\w +=.:/@-]")
 
 
 @dataclass(frozen=True)
@@ -376,6 +380,16 @@ def _dead_runs(old: Lease) -> tuple[DeadRun, ...]:
         return (*old.dead_runs, DeadRun("", old.ended_at))[-_DEAD_RUNS:]
     others = [each for each in old.dead_runs if each.fingerprint != old.fingerprint]
     return (*others, DeadRun(old.fingerprint, old.ended_at))[-_DEAD_RUNS:]
+
+
+def tag_value(text: str) -> str:
+    """The text as a value of AWS's tags: 256 characters, with `_` for each that is not allowed.
+
+    Source: "Tag restrictions" (Amazon ECS Developer Guide).
+    """
+    value = _NOT_IN_A_TAG.sub("_", text)[:_MAX_TAG_VALUE]
+    # What begins so is kept for AWS, in values too.
+    return f"_{value[1:]}" if value.lower().startswith("aws:") else value
 
 
 def _size_and_timeout(request: JobRequest, stage: Stage) -> tuple[str, int]:

@@ -41,11 +41,10 @@ class GivingUp:
         A row that changed meanwhile is left alone: something else went on with the job.
         """
         after = given_up(lease, error, self.context.leases.aws_time())
+        is_running = lease.state is State.RUNNING
+        write = transitions.settle if is_running else transitions.end_waiting
         try:
-            if lease.state is State.RUNNING:
-                self.context.leases.apply(transitions.settle(lease, after))
-            else:
-                self.context.leases.apply(transitions.end_waiting(lease, after))
+            self.context.leases.apply(write(lease, after))
         except LeaseChangedError as changed:
             return changed.current or lease
         logger.error("job given up", extra={"lease": lease.key, "error": type(error).__name__})

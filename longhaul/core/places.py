@@ -11,7 +11,7 @@ from fnmatch import translate
 from typing import Final, Literal
 from urllib.parse import unquote
 
-from longhaul.core.settings import TABLE_NAME, Model, PathPolicy
+from longhaul.core.settings import TABLE_NAME, PathPolicy
 
 INTERNAL_PREFIX = "longhaul/"
 """Prefix of the data bucket for requests and pending outputs; no request may name it."""
@@ -53,11 +53,6 @@ class DataPath:
 
     def __str__(self) -> str:
         return f"file://{self.key}" if self.scheme == "file" else f"s3://{self.bucket}/{self.key}"
-
-
-def follow_ons_prefix(stage: str) -> str:
-    """Prefix of the data bucket for the outputs of a stage's follow-ons that name none."""
-    return f"stages/{stage}/"
 
 
 def has_controls(text: str) -> bool:
@@ -216,9 +211,6 @@ OF_DATASET: Final = "__"
 
 NAME: Final = re.compile(TABLE_NAME)
 _SNAPSHOT: Final = re.compile(r"[0-9]{1,19}")
-_PART_OF_TIME: Final = re.compile(r"(year|month|day|hour)\(([^()]+)\)")
-
-Transform = Literal["identity", "year", "month", "day", "hour"]
 
 
 @dataclass(frozen=True)
@@ -331,26 +323,3 @@ def parse_table_input(text: str, policy: PathPolicy) -> TableInput:
     if has_controls(where):
         raise ValueError("has control characters")
     return TableInput.of(text)
-
-
-class PartitionBy(Model):
-    """A column by which a table is partitioned, and how its value follows from the column's."""
-
-    column: str
-    transform: Transform = "identity"
-
-    @classmethod
-    def parse(cls, text: str) -> "PartitionBy":
-        """Of `region`, or `day(at)`: year, month, day or hour of a column."""
-        match = _PART_OF_TIME.fullmatch(text)
-        if match is None:
-            return cls(column=text)
-        return cls.model_validate({"transform": match[1], "column": match[2]})
-
-    def __str__(self) -> str:
-        return self.column if self.transform == "identity" else f"{self.transform}({self.column})"
-
-
-def column_of(partition_by: str) -> str:
-    """The column in `region` or `day(at)`."""
-    return PartitionBy.parse(partition_by).column

@@ -61,8 +61,7 @@ def check_policy(request: JobRequest, settings: RuntimeSettings, stage: Stage) -
     """
     problems = [
         *_job_problems(request, settings, stage),
-        *_ceiling_problems(request, stage),
-        *_stall_problems(request.stall_timeout, settings.lease),
+        *_ceiling_problems(request, stage, settings.lease),
         *_place_problems(request, settings, stage),
     ]
     if problems:
@@ -121,7 +120,7 @@ def _unlisted_job(job: str, stage: Stage) -> Iterator[str]:
         yield f"job: stage {stage.name} runs only {', '.join(allowed) or 'none'} (limits.jobs)"
 
 
-def _ceiling_problems(request: JobRequest, stage: Stage) -> Iterator[str]:
+def _ceiling_problems(request: JobRequest, stage: Stage, timing: LeaseSettings) -> Iterator[str]:
     """What the request asks for by itself; the stage's defaults are checked at synth."""
     limits = stage.limits
     sizes: tuple[SizeName, ...] = get_args(SizeName)
@@ -142,14 +141,11 @@ def _ceiling_problems(request: JobRequest, stage: Stage) -> Iterator[str]:
             str(limits.max_attempts),
             "max_attempts",
         )
-
-
-def _stall_problems(asked_s: int | None, timing: LeaseSettings) -> Iterator[str]:
     least_s = least_stall_timeout_s(timing)
-    if asked_s is not None and asked_s < least_s:
+    if request.stall_timeout is not None and request.stall_timeout < least_s:
         yield (
-            f"stall_timeout: {format_duration(asked_s)} is too short for a job that reports every"
-            f" {timing.progress_period_s:g} s; at least {format_duration(least_s)}"
+            f"stall_timeout: {format_duration(request.stall_timeout)} is too short for a job that"
+            f" reports every {timing.progress_period_s:g} s; at least {format_duration(least_s)}"
         )
 
 
@@ -177,7 +173,8 @@ def _place_problems(request: JobRequest, settings: RuntimeSettings, stage: Stage
     for field, text in request.places.items():
         try:
             if is_table(text):
-                outputs[field] = _writable_table(text, settings, stage)
+                outputs[field] = table = parse_table(text, settings.paths)
+                require_writable(f"{table.location(settings.paths.data_bucket)}/", stage)
             else:
                 outputs[field] = path = parse_output(text, settings.paths)
                 require_writable(str(path), stage)
@@ -231,12 +228,6 @@ def _require_table_input(
     engine = request.engine or stage.engine
     if not has_tables(engine):
         raise ValueError(f"jobs on {engine} read no tables: send one that does to engine fargate")
-
-
-def _writable_table(text: str, settings: RuntimeSettings, stage: Stage) -> TablePath:
-    table = parse_table(text, settings.paths)
-    require_writable(f"{table.location(settings.paths.data_bucket)}/", stage)
-    return table
 
 
 def _engine_problems(

@@ -9,13 +9,12 @@ from botocore.exceptions import ClientError, HTTPClientError
 
 from longhaul.core.aws_errors import code_of, is_refusal, is_refused, is_throttle, message_of
 from longhaul.core.errors import LonghaulError
-from longhaul.core.message import Message, in_batches, size_of
+from longhaul.core.message import MAX_BATCH, Message, in_batches, size_of
 from longhaul.core.ports import Depth, SendResult, Visibility
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
-_BATCH = 10
 _BATCH_TRIES = 3
 _NOT_HELD = ("MessageNotInflight", "ReceiptHandleIsInvalid")
 _BEYOND_LIMIT = "beyond the limit"
@@ -57,7 +56,7 @@ class SqsQueue:
         What SQS does not change for now is passed over, too: it shows when its old timeout lapses.
         """
         pairs = list(seconds_by_handle.items())
-        for chunk in (pairs[n : n + _BATCH] for n in range(0, len(pairs), _BATCH)):
+        for chunk in (pairs[n : n + MAX_BATCH] for n in range(0, len(pairs), MAX_BATCH)):
             entries: Any = [
                 {"Id": str(n), "ReceiptHandle": handle, "VisibilityTimeout": seconds}
                 for n, (handle, seconds) in enumerate(chunk)

@@ -42,19 +42,7 @@ MAX_TAG: Final = 64
 MAX_TAG_BYTES: Final = 512
 RESERVED: Final = "longhaul"
 LABEL_RULE: Final = f"1 to {MAX_LABEL} characters that can be printed, no blank at either end"
-_MAX_TAG_VALUE: Final = 256
-_NOT_IN_A_TAG: Final = re.compile(r"[^\w +=.:/@-]")
 _TAG_NAME: Final = re.compile(rf"[A-Za-z0-9._/:-]{{1,{MAX_TAG}}}")
-
-
-def tag_value(text: str) -> str:
-    """The text as a value of AWS's tags: 256 characters, with `_` for each that is not allowed.
-
-    Source: "Tag restrictions" (Amazon ECS Developer Guide).
-    """
-    value = _NOT_IN_A_TAG.sub("_", text)[:_MAX_TAG_VALUE]
-    # What begins so is kept for AWS, in values too.
-    return f"_{value[1:]}" if value.lower().startswith("aws:") else value
 
 
 def _text(value: str) -> str:
@@ -82,12 +70,13 @@ def _tag_name(value: str) -> str:
     return value
 
 
-def _bytes(tags: Mapping[str, str]) -> int:
+def bytes_of(tags: Mapping[str, str]) -> int:
+    """Of the names and the values."""
     return sum(len(f"{name}{value}".encode()) for name, value in tags.items())
 
 
 def _small(value: dict[str, str]) -> dict[str, str]:
-    if (size := _bytes(value)) > MAX_TAG_BYTES:
+    if (size := bytes_of(value)) > MAX_TAG_BYTES:
         raise ValueError(f"at most {MAX_TAG_BYTES} bytes of names and values, not {size:,}")
     return value
 
@@ -113,23 +102,6 @@ class Named(Protocol):
     def label(self) -> str | None: ...
     @property
     def tags(self) -> Mapping[str, str]: ...
-
-
-def named_after(parent: Named, request: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The request of a job that follows from `parent`, with the parent's label and tags.
-
-    What the request says itself counts. Where both have more tags than a
-    request may, those of the parent are left out that are too many.
-    """
-    own: Mapping[str, str] = request.get("tags") or {}
-    tags = dict(own)
-    for name, value in parent.tags.items():
-        longer = {**tags, name: value}
-        if name not in tags and len(longer) <= MAX_TAGS and _bytes(longer) <= MAX_TAG_BYTES:
-            tags = longer
-    label = request.get("label") or parent.label
-    names = {"label": label, "tags": tags}
-    return {**request, **{name: value for name, value in names.items() if value}}
 
 
 MAX_TIMEOUT_S = 604_800

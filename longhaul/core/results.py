@@ -54,13 +54,6 @@ class Results:
         """Whether there is anything in it."""
         return self != NOTHING
 
-    @property
-    def value_text(self) -> str:
-        """The value on a line, or why there is none."""
-        if self.problem:
-            return f"not kept: {self.problem}"
-        return "" if self.value is None else _compact(self.value)
-
     def rows_of(self, output: str = "") -> dict[str, int]:
         """Those of one output by its datasets: of the main one, or of one by its name."""
         if not output:
@@ -75,29 +68,6 @@ class Results:
             for title, count in self.rows.items()
             if title == whole or title.startswith(f"{whole}/")
         }
-
-    @property
-    def rows_text(self) -> str:
-        """The rows on a line, as in `1,200, daily 31, outputs.report 5`."""
-        return ", ".join(
-            f"{count:,}" if name == "." else f"{name} {count:,}"
-            for name, count in self.rows.items()
-        )
-
-    @property
-    def metrics_text(self) -> str:
-        """The metrics on a line, as in `bad_rows 12, share 0.25`."""
-        return ", ".join(f"{name} {value:,.10g}" for name, value in self.metrics.items())
-
-    @property
-    def texts(self) -> list[tuple[str, str]]:
-        """What there is of it, each with its name."""
-        found = [
-            ("result", self.value_text),
-            ("rows", self.rows_text),
-            ("metrics", self.metrics_text),
-        ]
-        return [(name, text) for name, text in found if text]
 
 
 NOTHING: Final = Results()

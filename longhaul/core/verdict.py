@@ -29,11 +29,6 @@ class OutcomeClass(StrEnum):
     CANCELLED = "cancelled"
     SUPERSEDED = "superseded"
 
-    @property
-    def is_by_the_platform(self) -> bool:
-        """Whether the platform ended the attempt, or gave it no place: no fault of the job's."""
-        return self in (OutcomeClass.INTERRUPTED, OutcomeClass.NOT_PLACED, OutcomeClass.REFUSED)
-
 
 class ExitCode(IntEnum):
     """What the runner's exit codes mean.

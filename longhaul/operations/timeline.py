@@ -25,7 +25,12 @@ _PAGE: Final = 100  # jobs
 
 Outcome = Literal["succeeded", "failed", "interrupted", "cancelled"]
 
-_BY_THE_PLATFORM: Final = tuple(each for each in OutcomeClass if each.is_by_the_platform)
+_BY_THE_PLATFORM: Final = (
+    OutcomeClass.INTERRUPTED,
+    OutcomeClass.NOT_PLACED,
+    OutcomeClass.REFUSED,
+)
+"""The platform ended the attempt, or gave it no place: no fault of the job's."""
 
 
 class SegmentKind(StrEnum):

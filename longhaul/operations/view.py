@@ -1,5 +1,6 @@
 """Jobs and attempts as flat values, for programs, and as JSON objects, for `--json`."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
@@ -214,7 +215,25 @@ class JobStatus:
     def results(self) -> list[tuple[str, str]]:
         """What a success returned, counted and measured: names and texts."""
         found = Results(self.result, self.result_problem, {**self.rows}, {**self.metrics})
-        return found.texts
+        return result_texts(found)
+
+
+def result_texts(found: Results) -> list[tuple[str, str]]:
+    """What a success returned, counted and measured: names and texts.
+
+    As in `1,200, daily 31, outputs.report 5` of rows, and `bad_rows 12, share 0.25` of metrics.
+    """
+    value = "" if found.value is None else json.dumps(found.value, separators=(",", ":"))
+    rows = (
+        f"{count:,}" if name == "." else f"{name} {count:,}" for name, count in found.rows.items()
+    )
+    metrics = (f"{name} {value:,.10g}" for name, value in found.metrics.items())
+    texts = [
+        ("result", f"not kept: {found.problem}" if found.problem else value),
+        ("rows", ", ".join(rows)),
+        ("metrics", ", ".join(metrics)),
+    ]
+    return [(name, text) for name, text in texts if text]
 
 
 def job_status(

@@ -20,9 +20,10 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator
 
 from longhaul.core.lease import AttemptId
-from longhaul.core.places import MAX_BESIDE, PartitionBy, TablePath, data_folder
+from longhaul.core.places import MAX_BESIDE, TablePath, data_folder
 from longhaul.core.settings import Mode, Model
 from longhaul.outputs.lineage import MAX_ORIGINS, Origin
+from longhaul.outputs.partitions import PartitionBy
 
 MANIFEST: Final = "_SUCCESS"
 """Spark's own marker: other readers skip it, and take it as a finished job. Ours has content."""

@@ -17,8 +17,7 @@ from urllib.parse import quote
 from longhaul.core.descent import MAX_GROUP, Emitted, Group, Lineage, child_id
 from longhaul.core.errors import InvalidRequestError
 from longhaul.core.lease import Lease, job_key, joined_ref, plain_next
-from longhaul.core.places import follow_ons_prefix
-from longhaul.core.request import JobRequest, named_after
+from longhaul.core.request import MAX_TAG_BYTES, MAX_TAGS, JobRequest, Named, bytes_of
 from longhaul.core.settings import RuntimeSettings, Stage
 from longhaul.pipelines.pipeline import Pipeline
 
@@ -54,6 +53,23 @@ class Join:
     def key(self) -> str:
         """Partition key of the join's items."""
         return join_key(self.stage, self.of)
+
+
+def named_after(parent: Named, request: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The request of a job that follows from `parent`, with the parent's label and tags.
+
+    What the request says itself counts. Where both have more tags than a
+    request may, those of the parent are left out that are too many.
+    """
+    own: Mapping[str, str] = request.get("tags") or {}
+    tags = dict(own)
+    for name, value in parent.tags.items():
+        longer = {**tags, name: value}
+        if name not in tags and len(longer) <= MAX_TAGS and bytes_of(longer) <= MAX_TAG_BYTES:
+            tags = longer
+    label = request.get("label") or parent.label
+    names = {"label": label, "tags": tags}
+    return {**request, **{name: value for name, value in names.items() if value}}
 
 
 def fan_out_problem(groups: Sequence[Group]) -> str | None:
@@ -345,7 +361,8 @@ def with_output(
     if target.follow_on.output:
         output = _filled(target.follow_on.output, target, request, lineage)
         return {"output": output, "mode": target.follow_on.used_mode, **request}
-    prefix = f"s3://{settings.paths.data_bucket}/{follow_ons_prefix(target.name)}{job_id}/"
+    # Of the data bucket, for follow-ons that name no output.
+    prefix = f"s3://{settings.paths.data_bucket}/stages/{target.name}/{job_id}/"
     return {"output": prefix, **request}
 
 

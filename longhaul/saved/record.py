@@ -20,9 +20,10 @@ from pydantic import Field, JsonValue
 
 from longhaul.core.claim import KEPT_FOR_REDRIVE, goes_on
 from longhaul.core.lease import AttemptId, Lease, Owed, State, folder_name, key_of_folder
-from longhaul.core.places import INTERNAL_PREFIX, PartitionBy
+from longhaul.core.places import INTERNAL_PREFIX
 from longhaul.core.settings import Model
 from longhaul.outputs.manifest import Count, FileSize, RelativePath, Text
+from longhaul.outputs.partitions import PartitionBy
 
 PREFIX: Final = f"{INTERNAL_PREFIX}saved/"
 """Prefix of the data bucket for what jobs store. No request may name it."""

@@ -16,9 +16,9 @@ from longhaul.core.settlement import after_verdict
 from longhaul.core.store.leases import DynamoLeases
 from longhaul.core.store.records import Records
 from longhaul.core.store.slots import DynamoSlots
-from longhaul.core.store.table import creation
 from longhaul.core.verdict import OutcomeClass, Verdict
 from simulation.aws.cloud import FakeAws
+from simulation.aws.leases_table import creation
 from simulation.aws.shapes import checked
 from tests.builders import NOW, changed, running, stage
 

@@ -13,11 +13,12 @@ from botocore.exceptions import ClientError
 from pyiceberg.table import Table
 
 from longhaul.core.lease import AttemptId
-from longhaul.core.places import PartitionBy, TablePath
+from longhaul.core.places import TablePath
 from longhaul.core.results import Results
 from longhaul.core.settings import Mode
 from longhaul.outputs.iceberg.catalog import Tables
 from longhaul.outputs.lineage import Origin
+from longhaul.outputs.partitions import PartitionBy
 from longhaul.outputs.publisher import S3Publisher
 from longhaul.runner.io.listing import InputListing
 from longhaul.runner.io.table_destination import TableDestination

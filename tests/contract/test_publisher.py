@@ -426,7 +426,7 @@ from longhaul.outputs.iceberg.catalog import Tables
 from longhaul.outputs.iceberg.commits import TablePublisher
 from longhaul.core.lease import AttemptId
 from longhaul.core.settings import Mode
-from longhaul.core.places import PartitionBy
+from longhaul.outputs.partitions import PartitionBy
 from longhaul.outputs.manifest import ColumnStatistics, PendingTable, TableFile
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField

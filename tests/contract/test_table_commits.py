@@ -30,7 +30,7 @@ from pyiceberg.types import (
 
 from longhaul.core.errors import TimeUpError, TornOutputError, VoidCommitError
 from longhaul.core.lease import AttemptId
-from longhaul.core.places import PartitionBy, TablePath
+from longhaul.core.places import TablePath
 from longhaul.outputs.iceberg.catalog import OccupiedError, Tables
 from longhaul.outputs.iceberg.columns import evolve, with_ids
 from longhaul.outputs.iceberg.commits import (
@@ -40,6 +40,7 @@ from longhaul.outputs.iceberg.commits import (
 )
 from longhaul.outputs.iceberg.old_specs import schema_of
 from longhaul.outputs.manifest import ColumnStatistics, PendingTable, Switch, TableFile
+from longhaul.outputs.partitions import PartitionBy
 from simulation.aws.cloud import FakeAws
 from tests.builders import there
 from tests.contract.lake import Glue

@@ -37,10 +37,10 @@ from longhaul.core.lease import Lease, NamedOutput
 from longhaul.core.request import JobRequest, parse_job_id
 from longhaul.core.settings import VARIABLE
 from longhaul.core.store.records import BATCH_GET
-from longhaul.core.store.table import creation
 from longhaul.core.verdict import OutcomeClass
 from longhaul.outputs.manifest import ManifestFile
 from longhaul.wiring import Wiring
+from simulation.aws.leases_table import creation
 from simulation.aws.service import Call, Proceed, client_error
 from simulation.aws.sqs.batch import EntryFault
 from tests.builders import BODY, BUCKET, OUTPUT, QUEUE_URL, stage, there

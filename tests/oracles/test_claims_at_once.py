@@ -16,8 +16,8 @@ from longhaul.core.lease import Lease, State
 from longhaul.core.store.leases import DynamoLeases
 from longhaul.core.store.records import Records
 from longhaul.core.store.slots import DynamoSlots
-from longhaul.core.store.table import creation
 from longhaul.core.verdict import OutcomeClass
+from simulation.aws.leases_table import creation
 from tests.builders import NOW, changed, running, stage
 from tests.contract.conftest import after, other
 from tests.oracles.engines import Account, Oracles

@@ -25,7 +25,6 @@ from longhaul.core.request import JobRequest
 from longhaul.core.settings import LeaseSettings
 from longhaul.core.store.leases import DynamoLeases
 from longhaul.core.store.records import Records
-from longhaul.core.store.table import creation
 from longhaul.job import Job
 from longhaul.local.moto_repairs import dynamodb as dynamodb_repairs
 from longhaul.local.moto_repairs import glue as glue_repairs
@@ -44,6 +43,7 @@ from longhaul.runner.stopping import Stop
 from longhaul.runner.task import Task
 from longhaul.testing import MakeJob
 from longhaul.testing.session import RESOURCES
+from simulation.aws.leases_table import creation
 from tests.builders import BUCKET, body, running, settings, stage
 from tests.layers import DEMO_JOBS
 from tests.runner.job_attempts import (

@@ -15,11 +15,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as PySpark's texts call it
 
 from longhaul.core.errors import PermanentJobError
-from longhaul.core.places import PartitionBy, TablePath
+from longhaul.core.places import TablePath
 from longhaul.core.settings import RequestLimits
 from longhaul.core.verdict import ExitCode
 from longhaul.outputs.iceberg.catalog import Tables
 from longhaul.outputs.iceberg.columns import evolve
+from longhaul.outputs.partitions import PartitionBy
 from longhaul.runner.io.table_files import columns_of, describe
 from longhaul.runner.running_job import RunningJob
 from longhaul.runner.spark.frames import split

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from longhaul.core.claim import tag_value
 from longhaul.core.errors import InvalidRequestError
 from longhaul.core.policy import parse_request
-from longhaul.core.request import JobRequest, parse_job_id, read_request, tag_value
+from longhaul.core.request import JobRequest, parse_job_id, read_request
 from longhaul.core.settings import EmrApplication, PathPolicy
 from longhaul.operations.letter import sent_again
 from longhaul.operations.submit import new_ids

@@ -24,7 +24,7 @@ from longhaul.core.results import (
 from longhaul.core.settings import LeaseSettings
 from longhaul.core.settlement import reopened
 from longhaul.core.store import item as items
-from longhaul.operations.view import results_record
+from longhaul.operations.view import result_texts, results_record
 from tests.builders import NOW, running
 
 FOUND = Results({"days": [1, 2]}, None, {".": 1_200, "daily": 31}, {"bad_rows": 12, "share": 0.25})
@@ -70,7 +70,7 @@ def test_what_cannot_be_kept_is_left_out_with_its_reason(value: object, why: str
     assert kept_value(value) == (None, why)
     found = results(value, [(".", 3)], {"bad_rows": 1})
     assert (found.problem, found.rows, found.metrics) == (why, {".": 3}, {"bad_rows": 1})
-    assert ("result", f"not kept: {why}") in found.texts
+    assert ("result", f"not kept: {why}") in result_texts(found)
 
 
 def test_rows_of_parts_are_added_and_an_unknown_part_leaves_no_number() -> None:
@@ -163,12 +163,12 @@ def test_a_metric_has_a_plain_name(name: str, *, can: bool) -> None:
 
 
 def test_results_on_a_line() -> None:
-    assert FOUND.texts == [
+    assert result_texts(FOUND) == [
         ("result", '{"days":[1,2]}'),
         ("rows", "1,200, daily 31"),
         ("metrics", "bad_rows 12, share 0.25"),
     ]
-    assert NOTHING.texts == []
+    assert result_texts(NOTHING) == []
     assert json.loads(json.dumps(results_record(FOUND))) == {
         "result": {"days": [1, 2]},
         "result_problem": None,

@@ -7,10 +7,8 @@ from pydantic import ValidationError
 
 from longhaul.core.places import (
     DataPath,
-    PartitionBy,
     TableInput,
     TablePath,
-    column_of,
     input_of,
     parse_output,
     parse_table,
@@ -25,6 +23,7 @@ from longhaul.outputs.manifest import (
     PendingTable,
     TableFile,
 )
+from longhaul.outputs.partitions import PartitionBy, column_of
 from tests.builders import BUCKET, problems_of, settings, stage
 
 FLIGHTS = TablePath("longhaul", "flights")

@@ -4,6 +4,7 @@ from datetime import datetime
 
 from longhaul.cli.display.text import age, moment_text
 from longhaul.core.history import AttemptRecord
+from longhaul.operations.view import result_texts
 
 COLUMNS = ("attempt", "outcome", "began", "waited", "ran", "beats", "size", "got to", "why")
 
@@ -35,7 +36,7 @@ def _beats(record: AttemptRecord) -> str:
 
 def _results(record: AttemptRecord) -> str:
     """What a success returned, counted and measured."""
-    texts = record.results.texts if record.results else ()
+    texts = result_texts(record.results) if record.results else ()
     return "; ".join(f"{name} {text}" for name, text in texts)
 
 

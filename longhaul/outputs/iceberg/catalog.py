@@ -15,8 +15,9 @@ from pyiceberg.io import FileIO
 from pyiceberg.table import Table
 from pyiceberg.typedef import EMPTY_DICT, Properties
 
-from longhaul.core.places import PartitionBy, TablePath, Transform
+from longhaul.core.places import TablePath
 from longhaul.outputs.iceberg.file_io import BotoFileIO
+from longhaul.outputs.partitions import PartitionBy, Transform
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

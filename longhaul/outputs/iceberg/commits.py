@@ -34,7 +34,6 @@ from longhaul.core.errors import (
     VoidCommitError,
 )
 from longhaul.core.lease import AttemptId
-from longhaul.core.places import PartitionBy
 from longhaul.core.ports import Clock
 from longhaul.outputs.iceberg.catalog import FORMAT_VERSION, OccupiedError, Tables, partition_of
 from longhaul.outputs.iceberg.columns import evolve, require_same_ids
@@ -52,6 +51,7 @@ from longhaul.outputs.iceberg.history import (
 from longhaul.outputs.iceberg.old_specs import Overwrite, schema_of
 from longhaul.outputs.lineage import JOB
 from longhaul.outputs.manifest import PendingTable, Switch, TableFile
+from longhaul.outputs.partitions import PartitionBy
 
 # A publication is repeated until it is struck off, by the sweeper at the latest.
 _PUBLISHED_KEPT = 1_000

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from longhaul.core.errors import PermanentJobError
-from longhaul.core.places import PartitionBy
 from longhaul.job import Format
 from longhaul.outputs.manifest import MAX_TYPED, is_typed
+from longhaul.outputs.partitions import PartitionBy
 from longhaul.runner.io.written import Folder, TableLayout
 
 

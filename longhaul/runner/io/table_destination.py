@@ -11,13 +11,14 @@ from pyiceberg.table import Table
 
 from longhaul.core.errors import PermanentJobError
 from longhaul.core.lease import AttemptId
-from longhaul.core.places import TABLES_PREFIX, PartitionBy, TableInput, TablePath, data_folder
+from longhaul.core.places import TABLES_PREFIX, TableInput, TablePath, data_folder
 from longhaul.core.settings import Mode
 from longhaul.outputs.iceberg.catalog import OccupiedError, Tables, partition_of
 from longhaul.outputs.iceberg.columns import evolve, with_ids
 from longhaul.outputs.iceberg.commits import TableChange
 from longhaul.outputs.iceberg.history import BASE, ChangedError, ReplacedError, require_one_spec
 from longhaul.outputs.manifest import MAIN, MAX_STATISTICS, PendingOutput, PendingTable
+from longhaul.outputs.partitions import PartitionBy
 from longhaul.runner.io.listing import InputListing
 from longhaul.runner.io.table_files import columns_of, describe, require_partitions
 from longhaul.runner.io.transfer import InputChangingError

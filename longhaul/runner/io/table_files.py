@@ -33,8 +33,8 @@ from pyiceberg.types import (
 )
 
 from longhaul.core.errors import PermanentJobError
-from longhaul.core.places import PartitionBy
 from longhaul.outputs.manifest import ColumnStatistics, TableFile
+from longhaul.outputs.partitions import PartitionBy
 from longhaul.runner.io.field_ids import write_ids
 
 if TYPE_CHECKING:

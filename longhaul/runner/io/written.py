@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from longhaul.core.errors import PermanentError, PermanentJobError
 from longhaul.core.objects import objects_below
-from longhaul.core.places import PartitionBy
 from longhaul.core.results import OF_OUTPUTS
 from longhaul.outputs.manifest import MAIN, MAX_FILES, Part, Upload
+from longhaul.outputs.partitions import PartitionBy
 from longhaul.runner.io.listing import is_hidden, is_hidden_path
 from longhaul.saved.record import SavedFile
 

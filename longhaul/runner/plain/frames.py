@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from longhaul.core.errors import PermanentJobError
-from longhaul.core.places import PartitionBy
+from longhaul.outputs.partitions import PartitionBy
 from longhaul.runner.io.frame import (
     OF_NULL,
     WriteOptions,

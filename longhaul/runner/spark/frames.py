@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, DataFrameWriter, Observation
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 from pyspark.sql.types import StructType, TimestampType
 
-from longhaul.core.places import PartitionBy
+from longhaul.outputs.partitions import PartitionBy
 from longhaul.runner.io.frame import WriteOptions, partition_of_nulls, require_columns, writing
 from longhaul.runner.io.written import Folder, TableLayout
 

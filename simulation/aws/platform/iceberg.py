@@ -15,8 +15,8 @@ from pyiceberg import manifest
 from pyiceberg.schema import Schema
 from pyiceberg.utils.concurrent import ExecutorFactory
 
-from longhaul.core.places import PartitionBy
 from longhaul.outputs.manifest import TableFile
+from longhaul.outputs.partitions import PartitionBy
 from longhaul.runner.io import table_destination
 
 ROWS = 3  # in each file
