@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 
 from longhaul.core import transitions
-from longhaul.core.claim import Claim, next_attempt
+from longhaul.core.claim import next_attempt
 from longhaul.core.job_kinds import JobKind
 from longhaul.core.lease import State
 from longhaul.core.places import TablePath
@@ -160,8 +160,8 @@ class Attempts:
         after = after_verdict(before, verdict, stage(), timing, now, random.Random(1)).lease
         after = self._cloud.leases.apply(transitions.settle(before, after))
         assert after.state is State.RELEASED
-        claim = Claim(next_attempt(after, None, timing, now), replaces=after)
-        self._cloud.leases.apply(transitions.claim(claim, stage()))
+        again = next_attempt(after, None, timing, now)
+        self._cloud.leases.apply(transitions.claim(after, again, stage()))
 
 
 def computed(spark: SparkSession, name: str, n: int, counter: Path) -> DataFrame:
