@@ -235,21 +235,16 @@ def _follow_on_first(
 def _decide_own(lease: Lease, message: JobMessage, now: datetime) -> Decision:
     if lease.state.is_terminal:
         return Finish(lease, own=True)
-    if _is_replaced(lease.receive, message):
+    named_at = lease.receive.sent_at
+    # A later message of the chain. Both times are SQS's own; a copy is sent hours after what it
+    # renews.
+    if named_at is not None and message.sent_at < named_at:
         return Duplicate()
     if lease.state is State.RUNNING:
         return Probe(lease)
     if lease.is_cancelled:
         return CancelWaiting(lease, covers=True)
     return _decide_retry(lease, now)
-
-
-def _is_replaced(named: Receive, message: JobMessage) -> bool:
-    """Whether the row names a later message of the chain.
-
-    Both times are SQS's own; a copy is sent hours after what it renews.
-    """
-    return named.sent_at is not None and message.sent_at < named.sent_at
 
 
 def _decide_retry(lease: Lease, now: datetime) -> Decision:

@@ -12,7 +12,7 @@ months ─ emits 12 ─► clean 0 … 11 ─ the output as the next input ─�
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
@@ -127,12 +127,3 @@ class TreeWatch:
 def begun(watch: TreeWatch | None) -> TreeWatch:
     """The watch of a root whose tree may end, or end once more."""
     return TreeWatch(watch.ends + 1, watch.told) if watch else TreeWatch(1)
-
-
-def told(watch: TreeWatch) -> TreeWatch:
-    return TreeWatch(watch.ends, told=watch.ends)
-
-
-def waiting(watch: TreeWatch, key: str) -> TreeWatch:
-    """The watch after a look that met an open job."""
-    return replace(watch, waits_for=key, stored=None)

@@ -9,7 +9,7 @@ docs/reference/events.md says what that promises, decision 0027 why it is done s
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 from typing import Final, Protocol
@@ -17,7 +17,7 @@ from typing import Final, Protocol
 from aws_lambda_powertools import Logger
 
 from longhaul.core import transitions
-from longhaul.core.descent import TreeWatch, begun, told, waiting
+from longhaul.core.descent import TreeWatch, begun
 from longhaul.core.errors import ContendedError, LeaseChangedError, UnfinishedError
 from longhaul.core.lease import Lease, State
 from longhaul.core.ports import Context
@@ -214,6 +214,15 @@ def _watch(root: Lease | Backfill) -> TreeWatch:
     if watch is None:
         raise ValueError(f"{root.key} is not watched")
     return watch
+
+
+def told(watch: TreeWatch) -> TreeWatch:
+    return TreeWatch(watch.ends, told=watch.ends)
+
+
+def waiting(watch: TreeWatch, key: str) -> TreeWatch:
+    """The watch after a look that met an open job."""
+    return replace(watch, waits_for=key, stored=None)
 
 
 def _may_begin_tree(lease: Lease) -> bool:

@@ -9,7 +9,7 @@ import pytest
 
 from longhaul.core import transitions
 from longhaul.core.claim import next_attempt
-from longhaul.core.descent import TreeWatch, told
+from longhaul.core.descent import TreeWatch
 from longhaul.core.errors import LeaseChangedError
 from longhaul.core.history import KEPT
 from longhaul.core.lease import Lease, Owed, State
@@ -17,6 +17,7 @@ from longhaul.core.store.leases import DynamoLeases
 from longhaul.core.store.records import Records
 from longhaul.core.verdict import OutcomeClass
 from longhaul.operations.find import LONG_AGO
+from longhaul.pipelines.tree_ends import told
 from simulation.aws.cloud import FakeAws
 from tests.builders import NOW, changed, message, running, stage, there
 from tests.contract.conftest import NUMBERS, STAGE, Aws, after, create_leases_table

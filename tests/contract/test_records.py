@@ -11,7 +11,7 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, ParamValidationError
 
 from longhaul.core.aws_errors import is_raised_again
-from longhaul.core.descent import TreeWatch, told, waiting
+from longhaul.core.descent import TreeWatch
 from longhaul.core.errors import (
     InvalidRequestError,
     LeaseChangedError,
@@ -30,6 +30,7 @@ from longhaul.notices.untold import DynamoUntold
 from longhaul.operations.backfill import MAX_VALUES
 from longhaul.pipelines.backfill import Backfill
 from longhaul.pipelines.backfills import DynamoBackfills
+from longhaul.pipelines.tree_ends import told, waiting
 from simulation.aws.clock import VirtualClock
 from simulation.aws.service import client_error
 from tests.builders import NOW, there
