@@ -138,11 +138,17 @@ class Dispatcher:
             [each.key for each in messages], batch.stage, self.context.clock.now()
         )
         firsts = {each.key: each for each in reversed(messages)}.values()
-        for message in firsts:
-            if message.key in rows.unreadable:
-                with self.messages.guard(batch, message):
-                    self.messages.postpone(batch, message, _UNREADABLE_S)
+        waits = [
+            partial(self._wait_for_version, each, batch)
+            for each in firsts
+            if each.key in rows.unreadable
+        ]
+        self.context.background.run_all(waits, at_once=max(1, len(waits)))
         return [(each, rows.get(each.key)) for each in firsts if each.key not in rows.unreadable]
+
+    def _wait_for_version(self, message: JobMessage, batch: Batch) -> None:
+        with self.messages.guard(batch, message):
+            self.messages.postpone(batch, message, _UNREADABLE_S)
 
     def _handle(self, messages: Sequence[Known], batch: Batch) -> None:
         """Decide on all and act on all, in parallel; again where a row has changed meanwhile."""

@@ -104,8 +104,7 @@ class Claimer:
         if self._is_task_left(plan.replaces, message):
             self.messages.postpone(batch, message, _STOPPING_S)
             return
-        now = self.context.clock.now()
-        lease = planned(plan, message, batch.stage, self.context.timing, now)
+        lease = planned(plan, message, batch.stage, self.context.timing, self.context.clock.now())
         lease = self._with_run(message, lease)
         self.context.leases.apply(transitions.begin_later(plan.replaces, lease))
         logger.info("job planned", extra={"lease": lease.key, "run": lease.run})
