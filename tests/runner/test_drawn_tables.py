@@ -209,7 +209,7 @@ class DrawnTable:
         data = [(n, *row.values()) for n, row in rows.items()]
         df = self.spark.createDataFrame(data, f"n bigint, {types}")
         # As an attempt does.
-        attempt = AttemptId(f"main#{begin}", 1, 1)
+        attempt = AttemptId(f"main#{len(self.history)}", 1, 1)
         destination = TableDestination(self.tables, PATH, "append", attempt, lambda _: None)
         job: Any = self.make_job({})
         job.table = destination
