@@ -87,6 +87,11 @@ def theirs(name: str = "Theirs", app: App | None = None) -> Stack:
     return Stack(app or App(context=NO_COPIES), name, env=env)
 
 
+@pytest.fixture
+def empty() -> Stack:
+    return theirs()
+
+
 def resources(template: Mapping[str, Any], kind: str) -> dict[str, dict[str, Any]]:
     return {
         name: resource["Properties"]
@@ -168,12 +173,11 @@ def test_names_of_roles_fit_and_differ_whatever_their_stacks_are_called() -> Non
     assert all(name.startswith(prefix) and len(name) <= longest for name in names)
 
 
-def test_buckets_and_keys_that_the_same_app_makes_need_no_names() -> None:
-    stack = theirs()
-    key = kms.Key(stack, "Key")
-    raw, clean = s3.Bucket(stack, "Raw"), s3.Bucket(stack, "Clean", encryption_key=key)
+def test_buckets_and_keys_that_the_same_app_makes_need_no_names(empty: Stack) -> None:
+    key = kms.Key(empty, "Key")
+    raw, clean = s3.Bucket(empty, "Raw"), s3.Bucket(empty, "Clean", encryption_key=key)
     Longhaul(
-        stack,
+        empty,
         "Longhaul",
         settings=Settings(
             input_buckets=(raw.bucket_name,),
@@ -181,7 +185,7 @@ def test_buckets_and_keys_that_the_same_app_makes_need_no_names() -> None:
             kms_keys={clean.bucket_name: (key.key_arn,)},
         ),
     )
-    template = Template.from_stack(stack).to_json()
+    template = Template.from_stack(empty).to_json()
 
     (variables,) = (
         function["Environment"]["Variables"]
@@ -189,34 +193,35 @@ def test_buckets_and_keys_that_the_same_app_makes_need_no_names() -> None:
         if function["Handler"] == "functions.dispatcher.lambda_handler"
     )
     for bucket in (raw, clean):
-        assert json.dumps(stack.resolve(bucket.bucket_name)) in json.dumps(variables)
+        assert json.dumps(empty.resolve(bucket.bucket_name)) in json.dumps(variables)
     rights = {
         statement.get("Sid"): statement
         for policy in resources(template, "AWS::IAM::Policy").values()
         for statement in policy["PolicyDocument"]["Statement"]
     }
-    assert json.dumps(stack.resolve(raw.bucket_name)) in json.dumps(rights["ReadObjects"])
+    assert json.dumps(empty.resolve(raw.bucket_name)) in json.dumps(rights["ReadObjects"])
     encrypt = rights["WriteEncryptedEuCentral1"]
-    assert encrypt["Resource"] == stack.resolve(key.key_arn)
+    assert encrypt["Resource"] == empty.resolve(key.key_arn)
     via = encrypt["Condition"]["StringEquals"]["kms:ViaService"]
     assert via == "s3.eu-central-1.amazonaws.com"
 
 
-def test_queues_topics_and_buses_of_the_same_app_are_told_when_jobs_have_ended() -> None:
-    stack = theirs()
-    key = kms.Key(stack, "Key")
-    queue = sqs.Queue(stack, "Queue", encryption_master_key=key)
-    topic, bus = sns.Topic(stack, "Topic"), events.EventBus(stack, "Bus")
-    usual = events.EventBus.from_event_bus_name(stack, "Usual", "default")
+def test_queues_topics_and_buses_of_the_same_app_are_told_when_jobs_have_ended(
+    empty: Stack,
+) -> None:
+    key = kms.Key(empty, "Key")
+    queue = sqs.Queue(empty, "Queue", encryption_master_key=key)
+    topic, bus = sns.Topic(empty, "Topic"), events.EventBus(empty, "Bus")
+    usual = events.EventBus.from_event_bus_name(empty, "Usual", "default")
     arns = [queue.queue_arn, topic.topic_arn, bus.event_bus_arn, usual.event_bus_arn]
     stages = ("queued", "published", "sent", "usual")
     Longhaul(
-        stack,
+        empty,
         "Longhaul",
         settings=Settings(stages=tuple(StageDeployment(name=name) for name in stages)),
         notify=dict(zip(stages, (queue, topic, bus, usual), strict=True)),
     )
-    template = Template.from_stack(stack).to_json()
+    template = Template.from_stack(empty).to_json()
 
     functions = [
         each
@@ -231,9 +236,9 @@ def test_queues_topics_and_buses_of_the_same_app_are_told_when_jobs_have_ended()
             [each["PolicyDocument"] for each in policies if {"Ref": role_id} in each["Roles"]]
         )
         for arn in arns:
-            assert readable(stack.resolve(arn)) in variables
-            assert json.dumps(stack.resolve(arn)) in statements
-        assert json.dumps(stack.resolve(key.key_arn)) in statements
+            assert readable(empty.resolve(arn)) in variables
+            assert json.dumps(empty.resolve(arn)) in statements
+        assert json.dumps(empty.resolve(key.key_arn)) in statements
     assert len(functions) == len(NOTIFYING)
 
 
@@ -250,24 +255,23 @@ TOLD = {"notify": "arn:aws:sns:eu-central-1:123456789012:ended"}
     ],
 )
 def test_a_stage_that_notifies_is_known_and_notifies_one(
-    told: dict[str, Any], given: str | None, message: str
+    empty: Stack, told: dict[str, Any], given: str | None, message: str
 ) -> None:
-    stack = theirs()
-    notify = {given: sns.Topic(stack, "Topic")} if given else None
+    notify = {given: sns.Topic(empty, "Topic")} if given else None
     with pytest.raises(SettingsError, match=message):
-        Longhaul(stack, "Longhaul", settings=Settings(stages=(stage_with(**told),)), notify=notify)
+        Longhaul(empty, "Longhaul", settings=Settings(stages=(stage_with(**told),)), notify=notify)
 
 
-def test_a_target_of_the_same_app_is_given_to_the_construct_and_not_to_the_settings() -> None:
-    stack = theirs()
-    told = stage_with(notify=sns.Topic(stack, "Topic").topic_arn)
+def test_a_target_of_the_same_app_is_given_to_the_construct_and_not_to_the_settings(
+    empty: Stack,
+) -> None:
+    told = stage_with(notify=sns.Topic(empty, "Topic").topic_arn)
     with pytest.raises(SettingsError, match=r"stages\.0\.advanced\.notify: .* to the construct"):
-        Longhaul(stack, "Longhaul", settings=Settings(stages=(told,)))
+        Longhaul(empty, "Longhaul", settings=Settings(stages=(told,)))
 
 
-def test_a_bucket_of_the_same_app_starts_a_job_for_each_of_its_objects() -> None:
-    stack = theirs()
-    raw = s3.Bucket(stack, "Raw", event_bridge_enabled=True)
+def test_a_bucket_of_the_same_app_starts_a_job_for_each_of_its_objects(empty: Stack) -> None:
+    raw = s3.Bucket(empty, "Raw", event_bridge_enabled=True)
     request = {
         "job": "sql",
         "params": {"query": "SELECT * FROM raw"},
@@ -276,7 +280,7 @@ def test_a_bucket_of_the_same_app_starts_a_job_for_each_of_its_objects() -> None
     }
     trigger = Trigger(bucket=raw.bucket_name, prefix="incoming/", request=request)
     Longhaul(
-        stack,
+        empty,
         "Longhaul",
         settings=Settings(
             input_buckets=(raw.bucket_name,), stages=(stage_with(on_object=trigger),)
@@ -285,10 +289,10 @@ def test_a_bucket_of_the_same_app_starts_a_job_for_each_of_its_objects() -> None
 
     (pattern,) = (
         rule["EventPattern"]
-        for rule in resources(Template.from_stack(stack).to_json(), "AWS::Events::Rule").values()
+        for rule in resources(Template.from_stack(empty).to_json(), "AWS::Events::Rule").values()
         if rule.get("EventPattern", {}).get("source") == ["aws.s3"]
     )
-    assert pattern["detail"]["bucket"]["name"] == [stack.resolve(raw.bucket_name)]
+    assert pattern["detail"]["bucket"]["name"] == [empty.resolve(raw.bucket_name)]
 
 
 def grants(stack: Stack, kind: str, name: str) -> list[dict[str, Any]]:
@@ -302,10 +306,9 @@ def grants(stack: Stack, kind: str, name: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_a_producer_may_send_to_the_granted_stage_alone() -> None:
-    stack = theirs()
-    longhaul = Longhaul(stack, "Longhaul", settings={"stages": [{}, {"name": "reports"}]})
-    one, both = iam.User(stack, "One"), iam.User(stack, "Both")
+def test_a_producer_may_send_to_the_granted_stage_alone(empty: Stack) -> None:
+    longhaul = Longhaul(empty, "Longhaul", settings={"stages": [{}, {"name": "reports"}]})
+    one, both = iam.User(empty, "One"), iam.User(empty, "Both")
 
     longhaul.grant_submit(one, "reports").assert_success()
     longhaul.grant_submit(both).assert_success()
@@ -314,21 +317,20 @@ def test_a_producer_may_send_to_the_granted_stage_alone() -> None:
         {
             "Action": "sqs:SendMessage",
             "Effect": "Allow",
-            "Resource": readable(stack.resolve(longhaul.queue(name).queue_arn)),
+            "Resource": readable(empty.resolve(longhaul.queue(name).queue_arn)),
         }
         for name in ("main", "reports")
     ]
-    assert grants(stack, "Users", one.user_name) == allowed[1:]
-    assert grants(stack, "Users", both.user_name) == allowed
+    assert grants(empty, "Users", one.user_name) == allowed[1:]
+    assert grants(empty, "Users", both.user_name) == allowed
 
 
-def test_a_program_with_the_client_gets_what_its_page_names() -> None:
-    stack = theirs()
-    role = iam.Role(stack, "Program", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+def test_a_program_with_the_client_gets_what_its_page_names(empty: Stack) -> None:
+    role = iam.Role(empty, "Program", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
 
-    Longhaul(stack, "Longhaul").grant_client(role)
+    Longhaul(empty, "Longhaul").grant_client(role)
 
-    statements = grants(stack, "Roles", role.role_name)
+    statements = grants(empty, "Roles", role.role_name)
     granted = {action for each in statements for action in as_list(each["Action"])}
     rights = (ROOT / "docs" / "construct.md").read_text().partition("### Rights")[2]
     assert granted == set(re.findall(r"`((?:cloudformation|dynamodb|lambda|s3|sqs):\w+)`", rights))

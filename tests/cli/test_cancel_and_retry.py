@@ -1,4 +1,5 @@
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -25,28 +26,19 @@ def test_cancel_reports_its_effect_on_each_job(world: World) -> None:
             lease, changed(lease, state=State.RELEASED, settled_attempt=1, receipt_handle=None)
         )
     )
+    world.end(world.claim("done"), OutcomeClass.SUCCEEDED)
     world.run(
-        "cancel",
-        "running",
-        "released",
-        "queued",
-        prints=f"running: running: it is being stopped\nreleased: cancelled\nqueued: {NOT_KNOWN}\n",
+        *("cancel", "running", "released", "queued", "done"),
+        code=1,
+        prints="running: running: it is being stopped\n"
+        "released: cancelled\n"
+        f"queued: {NOT_KNOWN}\n"
+        "done: has ended before: SUCCEEDED; a rerun that is queued ends when its message comes\n",
     )
+    world.run("cancel", "../x", code=2)
     assert world.state("released") is State.CANCELLED
     record = json.loads(world.run("cancel", "queued", "--json").stdout)
     assert record == {"job_id": "queued", "stage": "main", "state": "CANCELLING", "queued": True}
-
-
-def test_cancelling_an_ended_job_fails(world: World) -> None:
-    world.end(world.claim("done"), OutcomeClass.SUCCEEDED)
-    world.run(
-        "cancel",
-        "done",
-        code=1,
-        prints="done: has ended before: SUCCEEDED; "
-        "a rerun that is queued ends when its message comes\n",
-    )
-    world.run("cancel", "../x", code=2)
 
 
 def of_two_stages(world: World) -> None:
@@ -126,36 +118,58 @@ def end_mark(world: World, key: str) -> None:
     world.parts.leases.apply(transitions.strike(ended, Owed.DELETE, world.clock.now()))
 
 
+def stop(world: World) -> None:
+    world.claim("job")
+    world.run("cancel", "job")
+
+
+def cancel_before_it_begins(world: World) -> None:
+    world.run("cancel", "job")
+    end_mark(world, "main#job")
+
+
 @pytest.mark.parametrize(
-    ("kind", "said"),
+    ("arrange", "said"),
     [
-        (None, "it is running"),
-        (OutcomeClass.FAILED, "it is between attempts and will be tried again by itself"),
+        pytest.param(lambda world: world.claim("job"), "it is running", id="running"),
+        pytest.param(
+            lambda world: world.end(world.claim("job"), OutcomeClass.FAILED),
+            "it is between attempts and will be tried again by itself",
+            id="released",
+        ),
+        pytest.param(
+            stop, "it is being cancelled: rerun it once it is CANCELLED", id="being stopped"
+        ),
+        pytest.param(
+            lambda world: world.run("cancel", "job"),
+            "it ends when its message comes: rerun it once it is CANCELLED",
+            id="queued, and cancelled",
+        ),
+        pytest.param(
+            cancel_before_it_begins,
+            "it was cancelled before it began, so no request of it is kept: submit it again",
+            id="cancelled before it began",
+        ),
+        pytest.param(
+            lambda world: world.refuse("main#job", "job: there is no job 'nope'"),
+            "its message was no request: submit a correct one",
+            id="refused",
+        ),
+        # Its publication could come after the rerun's, and take its place.
+        pytest.param(
+            lambda world: world.succeed(world.claim("job"), owes=True),
+            "it has succeeded, and its output is not published yet: wait",
+            id="not published",
+        ),
     ],
 )
-def test_one_job_that_cannot_be_retried_stops_all_and_says_why(
-    world: World, kind: OutcomeClass | None, said: str
+def test_one_job_that_cannot_run_again_stops_all_and_says_why(
+    world: World, arrange: Callable[[World], object], said: str
 ) -> None:
     world.end(world.claim("dead"))
-    lease = world.claim("other")
-    if kind:
-        world.end(lease, kind)
-    world.run("rerun", "dead", "other", code=1, says=f"other: {said}")
+    arrange(world)
+    world.run("rerun", "dead", "job", code=1, says=f"job: {said}")
     assert world.queued() == []
-
-
-@pytest.mark.parametrize("has_begun", [True, False])
-def test_a_job_that_is_being_cancelled_runs_again_later(world: World, *, has_begun: bool) -> None:
-    if has_begun:
-        world.claim("stopping")
-    world.run("cancel", "stopping")
-    world.run("rerun", "stopping", code=1, says="rerun it once it is CANCELLED")
-
-
-def test_a_job_cancelled_before_it_began_has_nothing_to_send(world: World) -> None:
-    world.run("cancel", "early")
-    end_mark(world, "main#early")
-    world.run("rerun", "early", code=1, says="submit it again")
 
 
 def test_a_job_whose_stage_a_deploy_removed_runs_again_in_no_other(world: World) -> None:
@@ -228,21 +242,6 @@ def test_nothing_runs_again_in_a_retired_stage(bare: World) -> None:
     succeeded(bare, "day-7")
     bare.redeploy(stages=(stage(retired=True),))
     bare.run("rerun", "day-7", code=2, says="is retired")
-
-
-def unpublished(world: World, job_id: str, **row: Any) -> Lease:
-    lease = world.claim(job_id, **row)
-    return world.succeed(lease, owes=True)
-
-
-def test_a_success_whose_output_is_not_published_is_not_run_again(world: World) -> None:
-    """Its publication could come after the rerun's, and take its place."""
-    lease = unpublished(world, "day-7")
-    world.run("rerun", "day-7", code=1, says="its output is not published yet: wait")
-    assert world.queued() == []
-    for owed in lease.owed:
-        lease = world.parts.leases.apply(transitions.strike(lease, owed, world.clock.now()))
-    world.run("rerun", "day-7")
 
 
 def test_a_job_beside_an_unknown_name_is_not_run_again_by_its_old_letter(world: World) -> None:

@@ -14,7 +14,7 @@ from longhaul.core.verdict import OutcomeClass
 from longhaul.saved.record import record_ref
 from tests.builders import BODY, BUCKET, OUTPUT, QUEUE_URL
 from tests.cli.conftest import World
-from tests.cli.page.scenes import three_stages
+from tests.cli.page.scenes import started, three_stages
 
 
 def ids(output: str) -> list[str]:
@@ -159,24 +159,14 @@ def test_an_ended_job_that_owes_something_is_shown_once_with_its_debts(world: Wo
 
 
 def test_the_details_of_a_job_are_shown(world: World) -> None:
-    lease = world.claim("flights")
-    world.parts.leases.report(
-        transitions.register_task(
-            lease.id, "arn:aws:ecs:us-east-1:123456789012:task/Longhaul/0123", world.clock.now()
-        )
-    )
-    world.parts.leases.report(
-        transitions.report_progress(
-            lease.id, {"fraction": 0.5, "phase": "running"}, world.clock.now()
-        )
-    )
+    started(world, world.claim("flights"))
     world.clock.advance(3_700)
     done = world.run("status", "flights")
     shown = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
     assert shown["state"] == "RUNNING"
     assert shown["progress"] == "━━━━━╌╌╌╌╌  50% running"
     assert shown["attempt"].startswith("1, begun 1h1m ago")
-    assert shown["log"] == "/longhaul/jobs:job/job/0123"
+    assert shown["log"] == "/longhaul/jobs:job/job/task-flights-1"
     record = json.loads(world.run("status", "flights", "--json").stdout)
     assert (record["state"], record["progress"]["fraction"], record["seconds"]) == (
         "RUNNING",
@@ -228,7 +218,6 @@ def test_a_job_that_was_refused_before_it_began_says_why(world: World) -> None:
     assert "invalid_request: job: there is no job 'nope'" in shown
     world.run("status", "nope", "--history", says="refused before it began")
     world.run("logs", "nope", code=3, says="nope has had no attempt")
-    world.run("rerun", "nope", code=1, says="submit a correct one")
 
 
 def test_watching_a_job_ends_with_its_outcome(world: World) -> None:
@@ -399,18 +388,7 @@ def test_every_attempt_has_a_line_with_its_wait_duration_and_reason(world: World
 
 
 def test_a_successful_attempt_is_done_whatever_it_reported_last(world: World) -> None:
-    lease = world.claim("quick")
-    world.parts.leases.report(
-        transitions.register_task(
-            lease.id, "arn:aws:ecs:us-east-1:1:task/Longhaul/t1", world.clock.now()
-        )
-    )
-    row = world.parts.leases.report(
-        transitions.report_progress(
-            lease.id, {"phase": "running", "fraction": 0.1}, world.clock.now()
-        )
-    )
-    world.end(row, OutcomeClass.SUCCEEDED)
+    world.end(started(world, world.claim("quick"), 0.1), OutcomeClass.SUCCEEDED)
     assert world.run("status", "quick", "--history").stdout.split("\t")[7] == "done"
 
 

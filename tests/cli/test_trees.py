@@ -10,6 +10,7 @@ from longhaul.core import transitions
 from longhaul.core.descent import Lineage, child_id
 from longhaul.core.lease import Lease, State
 from longhaul.core.store.item import lease_key
+from longhaul.core.store.leases import DynamoLeases
 from longhaul.core.verdict import OutcomeClass
 from tests.builders import BUCKET, OUTPUT, stage, there
 from tests.cli.conftest import World
@@ -114,27 +115,20 @@ def test_a_cancel_of_a_success_cancels_what_descends_from_it(tree: World) -> Non
     )
 
 
-def test_a_cancel_of_a_tree_covers_what_a_member_led_to_meanwhile(tree: World) -> None:
-    first = member(tree, 0)
+def test_a_cancel_of_a_tree_covers_what_a_member_led_to_meanwhile(
+    tree: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, cancel = member(tree, 0), DynamoLeases.request_cancel
 
-    class Ends:
-        """The member succeeds just before its cancel, and leads to another."""
+    def succeeds_before(of: DynamoLeases, key: str, name: str) -> Lease:
+        if key == first.key and reread(tree, first).state is State.RUNNING:
+            succeed(tree, first, emits=1)
+        return cancel(of, key, name)
 
-        def __init__(self) -> None:
-            self.cancel_ = tree.parts.leases.request_cancel
-
-        def __call__(self, key: str, name: str) -> Lease:
-            if key == first.key and reread(tree, first).state is State.RUNNING:
-                succeed(tree, first, emits=1)
-            return self.cancel_(key, name)
-
-    leases = type(tree.parts.leases)
-    with pytest.MonkeyPatch.context() as patch:
-        ends = Ends()
-        patch.setattr(leases, "request_cancel", lambda _, key, name: ends(key, name))
-        done = tree.run("cancel", "year")
+    monkeypatch.setattr(DynamoLeases, "request_cancel", succeeds_before)
     below = child_id("main#year", "clean", first.key, 0)
-    assert f"{below}: not claimed yet: it ends when its message comes" in done.stdout
+    told = f"{below}: not claimed yet: it ends when its message comes"
+    assert told in tree.run("cancel", "year").stdout
 
 
 def test_what_died_below_a_success_runs_again_alone(tree: World) -> None:

@@ -13,6 +13,7 @@ from longhaul.core.lease import Lease
 from longhaul.core.ports import Clock
 from longhaul.core.settings import LeaseSettings
 from longhaul.core.settlement import after_verdict
+from longhaul.core.store.item import lease_key
 from longhaul.core.store.leases import DynamoLeases
 from longhaul.core.store.records import Records
 from longhaul.core.store.slots import DynamoSlots
@@ -77,6 +78,13 @@ def create_leases_table(dynamodb: Any) -> str:
 @pytest.fixture
 def table(aws: Aws) -> str:
     return create_leases_table(aws.client("dynamodb"))
+
+
+def ttl_of(aws: Aws, key: str) -> int | None:
+    """When DynamoDB deletes a row, in seconds since the epoch; None: never, or there is none."""
+    table = aws.client("dynamodb")
+    found = table.get_item(TableName="leases", Key=lease_key(key)).get("Item", {})
+    return int(found["ttl"]["N"]) if "ttl" in found else None
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 from moto.backends import get_backend
 
 from longhaul.core.lease import AttemptId
@@ -20,6 +21,9 @@ from longhaul.local.emr_driver import JobRunEnd, JobRunSpec
 from longhaul.local.moto_repairs import emr as emr_repairs
 from longhaul.local.moto_repairs.patching import Patches
 from longhaul.local.supervised import Observer
+from simulation.aws.cloud import FakeAws
+from simulation.aws.emr_serverless.client import FakeEmrServerless
+from simulation.aws.emr_serverless.job_runs import Application, JobRun
 from tests.contract.moto_account import moto_account
 
 ROLE = "arn:aws:iam::123456789012:role/job"
@@ -171,3 +175,117 @@ def test_what_ran_on_an_engine_that_the_stack_no_longer_has_is_gone() -> None:
     assert AllTasks({"emr-serverless": Fargate()}).stop(FARGATE_TASK, ATTEMPT, "x") == StoppedTask(
         True
     )
+
+
+# What the strict EMR Serverless refuses. Its answers and arguments are those of the model.
+
+
+SECOND = AttemptId("main#j", 1767323045000, 2)
+
+
+@pytest.fixture
+def strict(fake: FakeAws) -> FakeEmrServerless:
+    found: FakeEmrServerless = fake.client("emr-serverless")
+    return found
+
+
+@pytest.fixture
+def room(strict: FakeEmrServerless) -> Application:
+    id_ = strict.create_application(
+        name="jobs",
+        releaseLabel="emr-spark-8.0.0",
+        type="SPARK",
+        clientToken="t",
+        maximumCapacity={"cpu": "64 vCPU", "memory": "512 GB"},
+    )["applicationId"]
+    return strict.applications[id_]
+
+
+def run_on(
+    strict: FakeEmrServerless, room: Application, name: str, number: int = 0, **more: Any
+) -> JobRun:
+    id_ = strict.start_job_run(
+        applicationId=room.id,
+        clientToken=f"token-{number}",
+        executionRoleArn=ROLE,
+        jobDriver={"sparkSubmit": {"entryPoint": "s3://assets/job.py", **more}},
+        name=name,
+    )["jobRunId"]
+    return room.runs[id_]
+
+
+def test_a_token_gives_one_job_run_also_when_that_has_ended(
+    strict: FakeEmrServerless, room: Application
+) -> None:
+    run = run_on(strict, room, "one")
+    strict.end(run, "SUCCESS")
+
+    assert run_on(strict, room, "one") is run
+    with pytest.raises(ClientError, match="ConflictException"):
+        run_on(strict, room, "another")
+
+
+def test_a_job_run_is_cancelling_until_it_ends_and_an_ended_one_cannot_be_cancelled(
+    strict: FakeEmrServerless, room: Application
+) -> None:
+    run = run_on(strict, room, "one")
+    ids = {"applicationId": room.id, "jobRunId": run.id}
+    strict.move(run, "RUNNING")
+    strict.cancel_job_run(**ids)
+    strict.move(run, "RUNNING")  # it is not any more
+
+    assert strict.get_job_run(**ids)["jobRun"]["state"] == "CANCELLING"
+    strict.end(run, "SUCCESS")
+    assert strict.get_job_run(**ids)["jobRun"]["state"] == "SUCCESS"
+    with pytest.raises(ClientError, match="ValidationException"):
+        strict.cancel_job_run(**ids)
+
+
+@pytest.mark.parametrize(
+    "parameters", ["--conf spark.master=local", "--jars s3://a/b.jar", "--conf a='b c'"]
+)
+def test_options_that_emr_does_not_take_are_refused(
+    strict: FakeEmrServerless, room: Application, parameters: str
+) -> None:
+    with pytest.raises(ClientError, match="ValidationException"):
+        run_on(strict, room, "one", sparkSubmitParameters=parameters)
+
+
+def test_a_stopping_application_takes_no_job_run(
+    strict: FakeEmrServerless, room: Application
+) -> None:
+    room.state = "STOPPING"
+    with pytest.raises(ClientError, match="ConflictException"):
+        run_on(strict, room, "one")
+
+
+def test_a_longer_time_than_seven_days_is_refused(
+    strict: FakeEmrServerless, room: Application
+) -> None:
+    with pytest.raises(ClientError, match="executionTimeoutMinutes"):
+        strict.start_job_run(
+            applicationId=room.id,
+            clientToken="t",
+            executionRoleArn=ROLE,
+            jobDriver={"sparkSubmit": {"entryPoint": "s3://assets/job.py"}},
+            executionTimeoutMinutes=10_081,
+        )
+
+
+def test_tasks_of_emr_serverless_find_and_stop_job_runs_page_by_page(
+    strict: FakeEmrServerless, room: Application
+) -> None:
+    strict.page_size = 1
+    runs = [
+        run_on(strict, room, name_of(AttemptId("main#j", 1767323045000, n)), number=n)
+        for n in range(4)
+    ]
+    strict.move(runs[2], "RUNNING")
+    strict.end(runs[0], "FAILED", "gone")
+    tasks = EmrJobRuns(strict, room.arn)
+
+    assert {task.attempt.attempt for task in tasks.running()} == {1, 2, 3}
+    assert not tasks.stop("", SECOND, "stalled").is_gone
+    assert [run.state for run in runs] == ["FAILED", "SUBMITTED", "CANCELLING", "SUBMITTED"]
+    strict.end(runs[2], "CANCELLED")
+    assert tasks.stop("", SECOND, "stalled").is_gone

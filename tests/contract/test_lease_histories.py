@@ -20,7 +20,7 @@ from longhaul.operations.find import LONG_AGO
 from longhaul.pipelines.tree_ends import told
 from simulation.aws.cloud import FakeAws
 from tests.builders import NOW, changed, message, running, stage, there
-from tests.contract.conftest import NUMBERS, STAGE, Aws, after, create_leases_table
+from tests.contract.conftest import NUMBERS, STAGE, Aws, after, create_leases_table, ttl_of
 
 
 def test_history_keeps_the_wait_the_end_and_the_events_of_every_attempt(
@@ -125,9 +125,7 @@ def test_open_index_holds_a_job_until_nothing_is_owed(
         )
     )
     assert list(leases.open_keys("main", "OWED")) == []
-    key = {"key": {"S": claimed.key}, "item": {"S": "lease"}}
-    item = aws.client("dynamodb").get_item(TableName="leases", Key=key)["Item"]
-    assert int(item["ttl"]["N"]) > NOW.timestamp()
+    assert there(ttl_of(aws, claimed.key)) > NOW.timestamp()
 
 
 def test_open_index_holds_a_root_until_the_end_of_its_tree_is_told(
@@ -147,9 +145,7 @@ def test_open_index_holds_a_root_until_the_end_of_its_tree_is_told(
         leases.apply(transitions.watch(row, TreeWatch(1, told=1)))
     leases.apply(transitions.watch(waiting, TreeWatch(1, told=1)))
     assert list(leases.open_keys("main", "TREE")) == []
-    key = {"key": {"S": claimed.key}, "item": {"S": "lease"}}
-    item = aws.client("dynamodb").get_item(TableName="leases", Key=key)["Item"]
-    assert int(item["ttl"]["N"]) > NOW.timestamp()
+    assert there(ttl_of(aws, claimed.key)) > NOW.timestamp()
 
 
 def test_watch_is_written_as_it_is_and_compared_as_its_row_has_it(

@@ -58,14 +58,30 @@ def moto() -> Any:
         yield AwsNotices(lambda service, region: client(service, region_name=region))
 
 
-def test_a_topics_subscriber_gets_the_notice(moto: AwsNotices) -> None:
+@pytest.mark.parametrize(
+    ("name", "of_queue", "of_topic"),
+    [("ended", {}, {}), ("ended.fifo", {"FifoQueue": "true"}, {"FifoTopic": "true"})],
+)
+def test_a_topics_subscriber_gets_the_notice(
+    moto: AwsNotices, name: str, of_queue: dict[str, str], of_topic: dict[str, str]
+) -> None:
     sqs, sns = client("sqs"), client("sns")
-    url, arn = queue_of(sqs, "ended")
-    topic = sns.create_topic(Name="ended")["TopicArn"]
+    url, arn = queue_of(sqs, name, **of_queue)
+    topic = sns.create_topic(Name=name, Attributes=of_topic)["TopicArn"]
     raw = {"RawMessageDelivery": "true"}
     sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn, Attributes=raw)
     moto.send(topic, NOTICE)
     assert bodies(sqs, url) == [NOTICE.body]
+
+
+def test_a_fifo_queue_takes_the_notice_of_each_run_of_a_job_once(moto: AwsNotices) -> None:
+    sqs = client("sqs")
+    url, arn = queue_of(sqs, "ended.fifo", FifoQueue="true")
+    first, second = (ended(running(run=run, state=State.DEAD)) for run in (1, 2))
+    assert first.subject == second.subject
+    for notice in (first, first, second):
+        moto.send(arn, notice)
+    assert bodies(sqs, url) == [first.body, second.body]
 
 
 def test_a_rule_of_a_bus_gets_the_notice(moto: AwsNotices) -> None:
@@ -79,34 +95,6 @@ def test_a_rule_of_a_bus_gets_the_notice(moto: AwsNotices) -> None:
     (body,) = bodies(sqs, url)
     assert json.loads(body)["detail-type"] == "Longhaul Job Ended"
     assert json.loads(body)["detail"] == {"outcome": "SUCCEEDED"}
-
-
-def test_a_fifo_queue_drops_a_repeated_notice(moto: AwsNotices) -> None:
-    sqs = client("sqs")
-    url, arn = queue_of(sqs, "ended.fifo", FifoQueue="true")
-    for _ in range(2):
-        moto.send(arn, NOTICE)
-    assert bodies(sqs, url) == [NOTICE.body]
-
-
-def test_a_fifo_queue_takes_the_notices_of_two_runs_of_one_job(moto: AwsNotices) -> None:
-    sqs = client("sqs")
-    url, arn = queue_of(sqs, "ended.fifo", FifoQueue="true")
-    told = [ended(running(run=run, state=State.DEAD)) for run in (1, 2)]
-    assert told[0].subject == told[1].subject
-    for notice in told:
-        moto.send(arn, notice)
-    assert bodies(sqs, url) == [notice.body for notice in told]
-
-
-def test_a_fifo_topic_takes_a_notice(moto: AwsNotices) -> None:
-    sqs, sns = client("sqs"), client("sns")
-    url, arn = queue_of(sqs, "ended.fifo", FifoQueue="true")
-    topic = sns.create_topic(Name="ended.fifo", Attributes={"FifoTopic": "true"})["TopicArn"]
-    raw = {"RawMessageDelivery": "true"}
-    sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn, Attributes=raw)
-    moto.send(topic, NOTICE)
-    assert bodies(sqs, url) == [NOTICE.body]
 
 
 @pytest.mark.parametrize(

@@ -126,14 +126,6 @@ def test_concurrent_appends_are_all_kept(s3: Any, writer: Writer) -> None:
     assert contents(s3) == [b"%d" % n for n in range(6)]
 
 
-def test_overwrite_committed_before_an_append_keeps_the_append(s3: Any, writer: Writer) -> None:
-    writer.write(s3, "first", OLD)
-    overwrite = writer.upload(s3, "late", {"part-9.csv": b"late"}, "overwrite")
-    writer.write(s3, "second", ROWS, "append")
-    publisher(s3).publish(overwrite)
-    assert contents(s3) == both(ROWS, {"": b"late"})
-
-
 @pytest.mark.parametrize("name", ["b.json", "dump.2024-02-01"])
 def test_files_of_a_jobs_own_may_be_appended_to_others_of_any_kind(
     s3: Any, writer: Writer, name: str

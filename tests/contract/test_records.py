@@ -71,62 +71,66 @@ def aws_error(code: str, text: str = "", status: int = 400) -> ClientError:
 
 
 @pytest.mark.parametrize(
-    "error",
+    ("error", "counts"),
     [
-        KeyError("x"),
-        RecursionError(),
-        AssertionError(),
-        InvalidRequestError(["x"]),
-        ParamValidationError(report="x"),
-        aws_error("ValidationException"),
-        aws_error("InvalidParameterValue", "One or more parameters are invalid."),
-        aws_error("AWS.SimpleQueueService.BatchRequestTooLong"),
-        aws_error("NoSuchKey", status=404),
-        *map(
-            aws_error,
-            [
-                "InvalidParameterException",
-                "InvalidMessageContents",
-                "InvalidAttributeValue",
-                "MessageTooLong",
-                "InvalidArgument",
-                "InvalidName",
-                "InvalidExecutionInput",
-                "EntityTooLarge",
-                "KeyTooLongError",
-            ],
+        # The same work would raise it again.
+        *(
+            (each, True)
+            for each in (
+                KeyError("x"),
+                RecursionError(),
+                AssertionError(),
+                InvalidRequestError(["x"]),
+                ParamValidationError(report="x"),
+                aws_error("ValidationException"),
+                aws_error("InvalidParameterValue", "One or more parameters are invalid."),
+                aws_error("AWS.SimpleQueueService.BatchRequestTooLong"),
+                aws_error("NoSuchKey", status=404),
+                *map(
+                    aws_error,
+                    [
+                        "InvalidParameterException",
+                        "InvalidMessageContents",
+                        "InvalidAttributeValue",
+                        "MessageTooLong",
+                        "InvalidArgument",
+                        "InvalidName",
+                        "InvalidExecutionInput",
+                        "EntityTooLarge",
+                        "KeyTooLongError",
+                    ],
+                ),
+            )
+        ),
+        # It is no fault of the work.
+        *(
+            (each, False)
+            for each in (
+                aws_error("ThrottlingException"),
+                aws_error("ProvisionedThroughputExceededException"),
+                aws_error("InternalFailure", status=500),
+                aws_error("SlowDown", status=503),
+                aws_error("AccessDenied", status=403),
+                aws_error("ExpiredToken", status=403),
+                aws_error("ResourceNotFoundException"),
+                aws_error("InvalidParameterException", "Rate exceeded"),
+                aws_error("TransactionConflictException"),
+                EndpointConnectionError(endpoint_url="https://sqs"),
+                LeaseChangedError(None),
+                UnreadableRowError("main#january"),
+                UnknownStageError("no stage"),
+                SendError("SQS did not take 1 messages: InternalError"),
+                TimeoutError(),
+                MemoryError(),
+            )
         ),
     ],
     ids=repr,
 )
-def test_what_the_same_work_would_raise_again_counts(error: Exception) -> None:
-    assert is_raised_again(error)
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        aws_error("ThrottlingException"),
-        aws_error("ProvisionedThroughputExceededException"),
-        aws_error("InternalFailure", status=500),
-        aws_error("SlowDown", status=503),
-        aws_error("AccessDenied", status=403),
-        aws_error("ExpiredToken", status=403),
-        aws_error("ResourceNotFoundException"),
-        aws_error("InvalidParameterException", "Rate exceeded"),
-        aws_error("TransactionConflictException"),
-        EndpointConnectionError(endpoint_url="https://sqs"),
-        LeaseChangedError(None),
-        UnreadableRowError("main#january"),
-        UnknownStageError("no stage"),
-        SendError("SQS did not take 1 messages: InternalError"),
-        TimeoutError(),
-        MemoryError(),
-    ],
-    ids=repr,
-)
-def test_what_is_no_fault_of_the_work_never_counts(error: Exception) -> None:
-    assert not is_raised_again(error)
+def test_an_error_counts_if_the_same_work_would_raise_it_again(
+    error: Exception, *, counts: bool
+) -> None:
+    assert is_raised_again(error) is counts
 
 
 def test_an_error_that_does_not_count_is_not_written(aws: Aws, troubles: DynamoTroubles) -> None:

@@ -7,16 +7,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError, ParamValidationError, ReadTimeoutError
+from botocore.exceptions import ParamValidationError
 
 from simulation.aws.cloud import FakeAws
 from simulation.aws.dynamodb.client import FakeDynamoDB
 from simulation.aws.ecs.tasks import Task
-from simulation.aws.errors import lost_answer, throttle, unavailable
 from simulation.aws.s3.client import FakeS3
 from simulation.aws.s3.completion import Completion, Meanwhile
-from simulation.aws.service import Answer, Call, Proceed
-from simulation.aws.sqs.batch import EntryFault
 from simulation.aws.sqs.client import FakeSqs
 from simulation.aws.sqs.receipts import Stale, StaleUse
 from simulation.aws.stepfunctions.client import Execution
@@ -240,25 +237,7 @@ def test_too_many_in_flight_fail_a_short_poll_and_leave_a_long_one_empty(
     assert receive(sqs, jobs, WaitTimeSeconds=20) == []
 
 
-def test_entry_of_a_batch_fails_as_the_test_chooses(sqs: FakeSqs, jobs: str) -> None:
-    sqs.entry_fault = lambda _, entry: (
-        EntryFault("InternalError") if entry["Id"] == "unlucky" else None
-    )
-    entries = [
-        {"Id": "good", "MessageBody": "x"},
-        {"Id": "bad", "MessageBody": "x", "DelaySeconds": 901},
-        {"Id": "unlucky", "MessageBody": "x"},
-    ]
-    response = sqs.send_message_batch(QueueUrl=jobs, Entries=entries)
-    assert [each["Id"] for each in response["Successful"]] == ["good"]
-    assert [(each["Id"], each["Code"], each["SenderFault"]) for each in response["Failed"]] == [
-        ("bad", "InvalidParameterValue", True),
-        ("unlucky", "InternalError", False),
-    ]
-    assert counts(sqs, jobs) == "1 visible, 0 in flight, 0 delayed"
-
-
-# DynamoDB, and the gate that each call of a fake passes: it counts it and can make it fail.
+# DynamoDB.
 
 
 ROW = KEY | {"n": {"N": "5"}, "s": {"S": "abc"}, "open": {"S": "main#RUNNING"}}
@@ -295,38 +274,6 @@ def test_stored_item_does_not_change_with_values_of_the_caller(
     item["x"]["S"] = "after"
     db.get_item(TableName="leases", Key=OTHER)["Item"]["x"] = {"S": "after"}
     assert db.get_item(TableName="leases", Key=OTHER)["Item"]["x"] == {"S": "before"}
-
-
-def test_call_fails_before_it_takes_effect(fake: FakeAws, s3: FakeS3) -> None:
-    def around(call: Call, proceed: Proceed) -> Answer:
-        del proceed
-        raise throttle(call)
-
-    fake.gate.around = around
-    with pytest.raises(ClientError, match=r"SlowDown.*PutObject"):
-        s3.put_object(Bucket="data", Key="a")
-    assert list(s3.buckets["data"].objects) == []
-
-
-@pytest.mark.parametrize("fault", [lost_answer, unavailable])
-def test_call_fails_after_it_took_effect(fake: FakeAws, s3: FakeS3, fault: type[Exception]) -> None:
-    def around(call: Call, proceed: Proceed) -> Answer:
-        proceed()
-        raise fault(call)
-
-    fake.gate.around = around
-    with pytest.raises((ClientError, ReadTimeoutError)):
-        s3.put_object(Bucket="data", Key="a")
-    assert list(s3.buckets["data"].objects) == ["a"]
-
-
-def test_calls_are_counted_and_the_latest_are_kept(fake: FakeAws, s3: FakeS3) -> None:
-    for key in ("a", "b"):
-        s3.put_object(Bucket="data", Key=key)
-    with pytest.raises(ClientError):
-        fake.sqs.get_queue_url(QueueName="jobs")
-    assert fake.gate.counts == {"s3.CreateBucket": 1, "s3.PutObject": 2, "sqs.GetQueueUrl": 1}
-    assert [call.arguments.get("Key") for call in fake.gate.calls] == [None, "a", "b", None]
 
 
 # ECS, and Step Functions, which tells its engine and its listeners of starts and stops.

@@ -113,8 +113,12 @@ class World:
         return [each.summary.operation for each in self.table().snapshots() if each.summary]
 
 
-def test_an_entry_says_of_its_file_what_the_job_found() -> None:
-    world = World()
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_an_entry_says_of_its_file_what_the_job_found(world: World) -> None:
     world.publish("a", pending())
 
     (entry,) = world.entries()
@@ -126,8 +130,7 @@ def test_an_entry_says_of_its_file_what_the_job_found() -> None:
     assert (entry.lower_bounds, entry.upper_bounds) == ({1: bytes(4)}, {1: b"\x07\0\0\0"})
 
 
-def test_bounds_have_the_type_that_the_table_has() -> None:
-    world = World()
+def test_bounds_have_the_type_that_the_table_has(world: World) -> None:
     world.publish("a", pending(columns=LONGS, mode="error", files=()))
     unknown = ColumnStatistics(size=9, upper=ONE.upper)
 
@@ -143,7 +146,9 @@ def test_a_list_with_other_partitions_than_its_table_is_refused() -> None:
         World().publish("a", pending(partition_by=(PartitionBy(column="n"),)))
 
 
-def test_a_partition_field_has_the_name_that_spark_gives_it_unless_it_is_taken() -> None:
+def test_a_partition_field_has_the_name_that_spark_gives_it_unless_it_is_taken(
+    world: World,
+) -> None:
     columns = Schema(
         NestedField(1, "at", DateType(), required=False),
         NestedField(2, "at_day", StringType(), required=False),
@@ -155,7 +160,6 @@ def test_a_partition_field_has_the_name_that_spark_gives_it_unless_it_is_taken()
         PartitionBy(column="at", transform="month"),
     )
     values = [to_bytes(kind, 3) for kind in (DateType(), IntegerType(), IntegerType())]
-    world = World()
     world.publish("a", pending(a_file(partition=values), columns=columns, partition_by=by))
 
     assert [each.name for each in world.table().spec().fields] == ["at_day_", "n", "at_month"]
@@ -163,8 +167,7 @@ def test_a_partition_field_has_the_name_that_spark_gives_it_unless_it_is_taken()
     assert [entry.partition[n] for n in range(3)] == [3, 3, 3]
 
 
-def test_snapshots_say_whether_files_were_replaced() -> None:
-    world = World()
+def test_snapshots_say_whether_files_were_replaced(world: World) -> None:
     world.publish("a", pending())
     world.publish("b", pending(a_file("data/1.parquet")))
     since = world.table().metadata.current_snapshot_id
@@ -184,8 +187,7 @@ def test_files_of_a_table_that_is_partitioned_by_its_only_column_are_replaced() 
     assert [each.file_path[-9:] for each in world.entries()] == ["1.parquet"]
 
 
-def test_manifests_have_the_columns_of_now_where_these_do() -> None:
-    world = World()
+def test_manifests_have_the_columns_of_now_where_these_do(world: World) -> None:
     world.publish("a", pending())
     with world.table().update_schema() as update:
         update.add_column("later", StringType())
@@ -194,8 +196,7 @@ def test_manifests_have_the_columns_of_now_where_these_do() -> None:
     assert schema_of(metadata, metadata.spec()).schema_id == 0
 
 
-def test_the_table_keeps_the_last_thousand_tokens() -> None:
-    world = World()
+def test_the_table_keeps_the_last_thousand_tokens(world: World) -> None:
     world.publish("a", pending())
     with world.table().transaction() as change:
         change.set_properties({"longhaul.published": " ".join(f"t{n}" for n in range(1_000))})
@@ -217,8 +218,7 @@ def test_a_publication_is_due_until_it_is_done() -> None:
         world.switch("b", output)
 
 
-def test_an_output_counts_as_replaced_only_where_all_its_tables_are() -> None:
-    world = World()
+def test_an_output_counts_as_replaced_only_where_all_its_tables_are(world: World) -> None:
     first, second = (pending(name=name, mode="overwrite") for name in ("t", "u"))
     world.publish("a", first)
 
@@ -247,10 +247,10 @@ def test_an_output_is_torn_where_one_of_its_tables_has_it_and_another_never_can(
     ],
 )
 def test_a_column_that_is_not_null_takes_only_files_without_nulls(
+    world: World,
     statistics: list[ColumnStatistics | None],
     fits: bool,  # noqa: FBT001
 ) -> None:
-    world = World()
     required = Schema(NestedField(1, "n", IntegerType(), required=True))
     world.tables.catalog.create_table(("lake", "t"), required, "s3://data/tables/lake/t")
     files = [
@@ -266,8 +266,7 @@ def test_a_column_that_is_not_null_takes_only_files_without_nulls(
             world.publish("a", pending(*files))
 
 
-def test_a_publication_that_met_another_waits_and_tries_again() -> None:
-    world = World()
+def test_a_publication_that_met_another_waits_and_tries_again(world: World) -> None:
     world.publish("a", pending())
     before = world.fake.clock.now()
 
@@ -281,8 +280,7 @@ def test_a_publication_that_met_another_waits_and_tries_again() -> None:
     assert world.fake.clock.now() > before
 
 
-def test_an_overwrite_that_meets_another_leaves_it_in_place() -> None:
-    world = World()
+def test_an_overwrite_that_meets_another_leaves_it_in_place(world: World) -> None:
     base = world.publish("a", pending(mode="overwrite"))
     since = world.table().metadata.current_snapshot_id
     first, second = (
@@ -295,8 +293,7 @@ def test_an_overwrite_that_meets_another_leaves_it_in_place() -> None:
     assert [each.file_path[-1] for each in world.entries()] == ["c"]
 
 
-def test_a_publication_ends_when_its_time_is_up() -> None:
-    world = World()
+def test_a_publication_ends_when_its_time_is_up(world: World) -> None:
     now = world.fake.clock.now()
 
     with pytest.raises(TimeUpError):
@@ -307,8 +304,7 @@ def test_a_publication_ends_when_its_time_is_up() -> None:
     assert len(world.entries()) == 1
 
 
-def test_a_table_that_was_made_anew_is_another() -> None:
-    world = World()
+def test_a_table_that_was_made_anew_is_another(world: World) -> None:
     world.publish("a", pending())
     table, asked = world.table(), list[Any]()
     stand_in: Any = SimpleNamespace(
@@ -369,9 +365,8 @@ def nested(
     ],
 )
 def test_numbers_are_widened_wherever_they_are(
-    there: IcebergType, written: IcebergType, then: IcebergType
+    world: World, there: IcebergType, written: IcebergType, then: IcebergType
 ) -> None:
-    world = World()
     world.tables.catalog.create_table(("lake", "t"), nested(5, there), "s3://data/tables/lake/t")
     transaction = world.table().transaction()
 
@@ -485,8 +480,7 @@ def test_keys_of_a_map_are_not_widened() -> None:
         evolve(evolving(column(there)), column(written), ())
 
 
-def test_parts_of_a_column_stay_not_null() -> None:
-    world = World()
+def test_parts_of_a_column_stay_not_null(world: World) -> None:
     required = nested(5, IntegerType(), required=True)
     world.tables.catalog.create_table(("lake", "t"), required, "s3://data/tables/lake/t")
     transaction = world.table().transaction()

@@ -131,27 +131,25 @@ def test_a_task_of_another_attempt_is_never_stopped(
     assert described(fake, task)["desiredStatus"] == "RUNNING"
 
 
-def test_stop_of_a_task_that_ended_by_itself_returns_its_end(
-    fake: FakeAws, tasks: EcsTasks, task: Task
-) -> None:
-    fake.ecs.end(
-        task, stop_code="InfrastructureHealth", reason="The underlying infrastructure is unhealthy."
-    )
-    ended = there(tasks.stop(task.arn, ATTEMPT, "Longhaul: stalled").ended_as)
-    assert classify(STARTED, ended, ENGINES).kind is OutcomeClass.INTERRUPTED
-
-
 @pytest.mark.parametrize(
-    ("exit_code", "kind"),
-    [(0, OutcomeClass.NO_OUTPUT), (1, OutcomeClass.FAILED), (65, OutcomeClass.PERMANENT)],
+    ("stop_code", "exit_code", "kind"),
+    [
+        ("InfrastructureHealth", None, OutcomeClass.INTERRUPTED),
+        ("EssentialContainerExited", 0, OutcomeClass.NO_OUTPUT),
+        ("EssentialContainerExited", 1, OutcomeClass.FAILED),
+        ("EssentialContainerExited", 65, OutcomeClass.PERMANENT),
+    ],
 )
-def test_end_of_a_task_includes_its_exit_code(
-    fake: FakeAws, tasks: EcsTasks, task: Task, exit_code: int, kind: OutcomeClass
+def test_stop_of_a_task_that_ended_by_itself_returns_its_end(
+    fake: FakeAws,
+    tasks: EcsTasks,
+    task: Task,
+    stop_code: str,
+    exit_code: int | None,
+    kind: OutcomeClass,
 ) -> None:
-    fake.ecs.end(
-        task, stop_code="EssentialContainerExited", reason="It exited", exit_code=exit_code
-    )
-    ended = there(tasks.stop(task.arn, ATTEMPT, "Longhaul: timed_out").ended_as)
+    fake.ecs.end(task, stop_code=stop_code, reason="It ended", exit_code=exit_code)
+    ended = there(tasks.stop(task.arn, ATTEMPT, "Longhaul: stalled").ended_as)
     assert classify(STARTED, ended, ENGINES).kind is kind
 
 

@@ -1,11 +1,14 @@
 """What the handlers' tests run on."""
 
+import json
+import logging
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from simulation.aws.cloud import FakeAws
+from functions.dispatcher import logger as functions_logger
 from tests.handlers.life import Life
 from tests.handlers.stack import Context, Stack, deployed
 from tests.handlers.test_stages import STAGES
@@ -25,11 +28,6 @@ def pipeline() -> Iterator[Stack]:
 
 
 @pytest.fixture
-def aws(stack: Stack) -> FakeAws:
-    return stack.aws
-
-
-@pytest.fixture
 def context() -> Context:
     return Context()
 
@@ -45,3 +43,29 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def life(stack: Stack, output: Path) -> Life:
     return Life(stack, output)
+
+
+Log = list[dict[str, Any]]
+
+
+class Kept(logging.Handler):
+    """Formats each line at once, as the functions' handler does.
+
+    Later, the log context no longer has the job's keys.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFormatter(functions_logger.registered_formatter)
+        self.lines: list[dict[str, Any]] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(json.loads(self.format(record)))
+
+
+@pytest.fixture
+def log() -> Iterator[Log]:
+    kept, parent = Kept(), logging.getLogger(functions_logger.name)
+    parent.addHandler(kept)
+    yield kept.lines
+    parent.removeHandler(kept)

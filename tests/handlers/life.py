@@ -103,7 +103,7 @@ class Life:
             AttributeNames=["All"],
             MessageAttributeNames=["All"],
         )
-        return [_record(message) for message in answer.get("Messages", [])]
+        return [record_of(message) for message in answer.get("Messages", [])]
 
     def dispatch(self, records: Sequence[dict[str, Any]]) -> list[str]:
         """Pass a batch to the dispatcher as the mapping does; return the ids of kept messages.
@@ -163,6 +163,13 @@ class Life:
         with Kill(self.stack.aws.gate, 2, after=True):
             self.settle(row, "killed")
         return self.row(job_id)
+
+    def fill_slots(self) -> None:
+        """Jobs that run in all slots of the stage."""
+        for n in range(self.stage.slots):
+            self.send(f"busy-{n}")
+        self.deliver()
+        self.deliver()
 
     def start_work(self, row: Lease) -> None:
         """The runner's first write, which registers its task, and its first report."""
@@ -313,7 +320,8 @@ def until(condition: Callable[[], bool], step: Callable[[], Any], most: int) -> 
     assert condition(), f"not within {most} steps"
 
 
-def _record(message: dict[str, Any]) -> dict[str, Any]:
+def record_of(message: dict[str, Any], queue: str = "Longhaul-main-jobs") -> dict[str, Any]:
+    """A received message as the mapping passes it on."""
     return {
         "messageId": message["MessageId"],
         "receiptHandle": message["ReceiptHandle"],
@@ -324,6 +332,6 @@ def _record(message: dict[str, Any]) -> dict[str, Any]:
             for name, value in message.get("MessageAttributes", {}).items()
         },
         "eventSource": "aws:sqs",
-        "eventSourceARN": "arn:aws:sqs:us-east-1:123456789012:Longhaul-main-jobs",
+        "eventSourceARN": f"arn:aws:sqs:us-east-1:123456789012:{queue}",
         "awsRegion": "us-east-1",
     }

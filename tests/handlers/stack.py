@@ -7,7 +7,8 @@ contract tests run on moto too, and `tests/e2e` runs the whole stack there.
 import json
 import os
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -121,12 +122,11 @@ class Stack:
         """
         first, *others = self.settings.stages
         kept = (each for each in others if each.name not in without)
-        self.deploy((first.model_copy(update=stage), *kept))
+        self.deploy(stages=(first.model_copy(update=stage), *kept))
 
-    def deploy(self, stages: Sequence[Stage]) -> None:
-        """As `redeploy`, with these stages; `settings` stay the old ones."""
-        changed = self.settings.model_copy(update={"stages": tuple(stages)})
-        os.environ[VARIABLE] = changed.model_dump_json()
+    def deploy(self, **changes: Any) -> None:
+        """As `redeploy`, with these settings; `settings` stay the old ones."""
+        os.environ[VARIABLE] = self.settings.model_copy(update=changes).model_dump_json()
         forget_runtimes()
 
     def take_slots(self, *, all_: bool = True) -> None:
@@ -150,6 +150,12 @@ class Stack:
         ]
         assert received["MessageId"] == sent["MessageId"]
         return received["MessageId"], received["ReceiptHandle"]
+
+    def calls_of(self, act: Callable[[], object]) -> Counter[str]:
+        """The calls to AWS that it makes."""
+        before = self.aws.gate.counts.copy()
+        act()
+        return self.aws.gate.counts - before
 
     def messages(self) -> tuple[int, int]:
         """The counts of visible and of invisible messages in the jobs queue."""

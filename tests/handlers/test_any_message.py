@@ -4,7 +4,6 @@
 """
 
 import json
-import logging
 import os
 from collections.abc import Iterator, Mapping
 from itertools import count
@@ -14,25 +13,14 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, event, example, given, settings
 
-from functions.dispatcher import logger as functions_logger
 from tests.builders import BODY
 from tests.handlers.any_message import ATTRIBUTES, BODIES
+from tests.handlers.conftest import Log
 from tests.handlers.life import Life
 from tests.handlers.stack import Stack, deployed
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "100"))
 NUMBERS = count()
-
-
-class Errors(logging.Handler):
-    """The lines at level ERROR: an exception that kept a message in the queue is one."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.ERROR)
-        self.lines: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.lines.append(f"{record.getMessage()} {record.exc_info}")
 
 
 @pytest.fixture(scope="module", params=["free slots", "no free slot"])
@@ -81,14 +69,11 @@ def ended_as(life: Life, body: str, attributes: Mapping[str, Any]) -> str:
 @given(body=BODIES, attributes=ATTRIBUTES)
 @example(body=json.dumps(BODY), attributes={})
 def test_any_message_ends_as_a_claim_a_refusal_or_a_release(
-    life: Life, body: str, attributes: dict[str, Any]
+    life: Life, log: Log, body: str, attributes: dict[str, Any]
 ) -> None:
-    errors, parent = Errors(), logging.getLogger(functions_logger.name)
-    parent.addHandler(errors)
-    try:
-        end = ended_as(life, body, attributes)
-    finally:
-        parent.removeHandler(errors)
+    log.clear()
+    end = ended_as(life, body, attributes)
     event(end)
-    assert errors.lines == []
+    # An exception that kept a message in the queue is one.
+    assert [line for line in log if line["level"] == "ERROR"] == []
     assert end != "left without a word"

@@ -10,13 +10,11 @@ import pytest
 
 from longhaul.core.lease import Lease
 from longhaul.core.request import read_request
-from longhaul.notices.notice import Notice
 from longhaul.operations.backfill import Backfiller, Course, Planned
-from longhaul.operations.cancel import Canceller
 from longhaul.operations.dead_letters import DeadLetterOffice, Which
 from longhaul.operations.errors import BackfillCancelledError
 from longhaul.operations.submit import Submission, Submitter
-from longhaul.operations.tree import TreeCanceller, unwell
+from longhaul.operations.tree import unwell
 from longhaul.operations.wait import Awaited, Waiter
 from longhaul.pipelines.backfill import Backfill
 from simulation.aws.service import Answer, Call, Proceed
@@ -26,8 +24,8 @@ from tests.faults import failing
 from tests.handlers.life import Killed
 from tests.handlers.stack import Context, Stack
 from tests.handlers.test_stages import commit, dispatched, emitting, queued, settled
-from tests.handlers.test_tree_ends import TOPIC, die, telling, told_after_a_sweep
-from tests.handlers.test_trees import rerun, trees_of
+from tests.handlers.test_tree_ends import TOPIC, before_the_first, die, telling, told_after_a_sweep
+from tests.handlers.test_trees import canceller, rerun, trees_of
 
 KEY = "main#oct"
 TELLING = {"notify": TOPIC, "tree_ended": True}
@@ -81,11 +79,6 @@ def succeed(stack: Stack, rows: Sequence[Lease], context: Context, emitted: Any 
 
 def run(stack: Stack, context: Context, name: str = "main", emitted: Any = None) -> None:
     succeed(stack, dispatched(stack, stack.settings.stage(name), context), context, emitted)
-
-
-def canceller(stack: Stack) -> TreeCanceller:
-    parts = stack.parts
-    return TreeCanceller(trees_of(stack), Canceller(parts.leases, parts.finisher), parts.backfills)
 
 
 def retry(stack: Stack) -> None:
@@ -226,7 +219,7 @@ def test_a_refused_job_that_is_sent_again_ends_it_once_more(stack: Stack, contex
     (told,) = swept(stack, context)
     assert told["outcome"] == "DEAD"
     limits = main.limits.model_copy(update={"max_timeout_s": 604_800})
-    stack.deploy([main.model_copy(update={"limits": limits}), *stack.settings.stages[1:]])
+    stack.redeploy(limits=limits)
     stack.aws.clock.advance(1)
     office = DeadLetterOffice(parts.clock, parts.queue, stack.aws.client("sqs"))
     assert [why for _, why in office.redrive(main, Which())] == [None]
@@ -240,23 +233,12 @@ def test_an_end_that_comes_while_a_sweep_tells_the_first_one_is_told_too(
     send(stack, ["01"])
     (row,) = dispatched(stack, stack.settings.stage("main"), context)
     die(row, context)
-    told: list[Notice] = []
-    usual = stack.parts.notices
 
-    class Meanwhile:
-        """More is sent, and ends, before the first notice is."""
+    def more_is_sent_and_ends() -> None:
+        send(stack, ["01", "02"])
+        run(stack, context)
 
-        def send(self, target: str, notice: Notice) -> None:
-            if not told:
-                told.append(notice)
-                send(stack, ["01", "02"])
-                run(stack, context)
-            else:
-                told.append(notice)
-            usual.send(target, notice)
-
-    announcer = replace(stack.parts.announcer, notices=Meanwhile())
-    ends = replace(stack.parts.tree_ends, announcer=announcer)
+    ends, told = before_the_first(stack, more_is_sent_and_ends)
     main = stack.settings.stage("main")
     assert not ends.tell_end(backfill(stack), main)
     assert backfill(stack).is_watched

@@ -173,13 +173,6 @@ def send_invalid(life: Life) -> str:
     return str(sent["MessageId"])
 
 
-def fill(life: Life) -> None:
-    for n in range(life.stage.slots):
-        life.send(f"busy-{n}")
-    life.deliver()
-    life.deliver()
-
-
 @pytest.mark.parametrize(
     "operation",
     ["BatchGetItem", "GetItem", "TransactWriteItems", "ChangeMessageVisibilityBatch"],
@@ -191,7 +184,7 @@ def test_an_invalid_message_is_dead_lettered_once_whatever_fails_after_it(
     is_full: bool,  # noqa: FBT001 - a parameter of the test
 ) -> None:
     if is_full:
-        fill(life)
+        life.fill_slots()
     invalid, valid = send_invalid(life), life.send("valid")
     with failing(life.stack.aws.gate, unavailable, operation):
         for _ in range(3):

@@ -29,14 +29,10 @@ REASONS = {
 }
 
 
-def kept(answer: dict[str, Any]) -> list[str]:
-    return [each["itemIdentifier"] for each in answer["batchItemFailures"]]
-
-
 def dispatch(case: str | dict[str, Any], context: Context) -> list[str]:
-    return kept(
-        lambda_handler(event("dispatcher", case) if isinstance(case, str) else case, context)
-    )
+    """Pass a batch, or that of an event file, to the dispatcher; return the ids that it keeps."""
+    batch = event("dispatcher", case) if isinstance(case, str) else case
+    return [each["itemIdentifier"] for each in lambda_handler(batch, context)["batchItemFailures"]]
 
 
 def test_new_job_is_claimed_and_started_and_its_message_kept(

@@ -1,7 +1,7 @@
 """Joins that wait for all that descends from one job, with the real handlers."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,15 +12,15 @@ from longhaul.core.lease import Lease, State
 from longhaul.core.settings import Stage
 from longhaul.core.store.item import to_item
 from longhaul.operations.cancel import Canceller
-from tests.builders import body, stage
+from tests.builders import body, stage, there
 from tests.events import event
+from tests.handlers.life import Kill
 from tests.handlers.stack import Context, Stack, deployed
 from tests.handlers.test_stages import (
     STAGES,
     begun,
     commit,
     dispatched,
-    dying,
     emitting,
     end_well,
     jobs_in,
@@ -51,10 +51,15 @@ def run_all(stack: Stack, name: str, context: Context, emits: Emits = none) -> l
     return rows
 
 
-def inputs_of(stack: Stack, row: Lease) -> Sequence[str]:
+def inputs_of(stack: Stack, row: Lease) -> Mapping[str, str]:
+    """The inputs of a join, by their names."""
     assert row.lineage is not None
-    assert row.lineage.inputs_ref is not None
-    return list(stack.parts.requests.get_inputs(row.lineage.inputs_ref) or {})
+    return there(stack.parts.requests.get_inputs(str(row.lineage.inputs_ref)))
+
+
+def in_order(rows: Sequence[Lease]) -> Sequence[Lease]:
+    """Rows of one group by their place in it."""
+    return sorted(rows, key=lambda row: there(row.lineage).groups[-1].n)
 
 
 def of(*stages: Stage) -> tuple[Stage, ...]:
@@ -106,7 +111,7 @@ def test_each_join_of_nested_fan_outs_starts_once_for_each_job_of_its_opener(
             "all": 1,
         }
         assert sorted(len(inputs_of(stack, each)) for each in ran["year"]) == sorted((2, of_second))
-        assert inputs_of(stack, ran["all"][0]) == ["year_00000", "year_00001"]
+        assert list(inputs_of(stack, ran["all"][0])) == ["year_00000", "year_00001"]
         assert stack.dead_letters() == []
 
 
@@ -118,14 +123,14 @@ def test_join_starts_once_wherever_the_settle_of_its_last_member_dies(
     begun(pipeline, context, emitting(2))
     for member in dispatched(pipeline, CLEAN, context):
         commit(pipeline, member, seal="5ea1")
-        with dying(pipeline, at, after=after):
+        with Kill(pipeline.aws.gate, at + 1, after=after):
             settled(member, context)
         settled(member, context)
         sweeper.lambda_handler(event("sweeper", "schedule"), context)
         assert pipeline.load(member.key).is_finished
 
     (join,) = dispatched(pipeline, DELAYS, context)
-    assert inputs_of(pipeline, join) == ["clean_00000", "clean_00001"]
+    assert list(inputs_of(pipeline, join)) == ["clean_00000", "clean_00001"]
 
 
 @pytest.mark.parametrize("at", range(16))
@@ -134,7 +139,7 @@ def test_join_starts_once_though_members_end_before_their_emitter_is_settled_aga
 ) -> None:
     row = pipeline.claim()
     commit(pipeline, row, emitting(12), seal="5ea1")  # more than one batch
-    with dying(pipeline, at, after=True):
+    with Kill(pipeline.aws.gate, at + 1, after=True):
         settled(row, context)
     ended = run_all(pipeline, "clean", context)
 
@@ -143,7 +148,7 @@ def test_join_starts_once_though_members_end_before_their_emitter_is_settled_aga
 
     assert len(ended) + len(run_all(pipeline, "clean", context)) == 12
     (join,) = dispatched(pipeline, DELAYS, context)
-    assert inputs_of(pipeline, join) == [f"clean_{n:05}" for n in range(12)]
+    assert list(inputs_of(pipeline, join)) == [f"clean_{n:05}" for n in range(12)]
 
 
 def test_correction_of_a_cancelled_member_waits_for_the_member_and_takes_its_place(
@@ -216,7 +221,7 @@ def test_join_of_a_job_that_emitted_none_starts_though_its_stage_was_taken_out_s
 ) -> None:
     row = pipeline.claim()
     commit(pipeline, row, {"clean": []}, seal="5ea1")
-    pipeline.deploy(STAGES[1:])
+    pipeline.deploy(stages=STAGES[1:])
 
     settled(row, context)
 
@@ -232,13 +237,12 @@ def test_what_was_counted_is_sent_though_a_deploy_leads_elsewhere_in_between(
         begun(stack, context, {"fetch": requests(1)})
         (row,) = dispatched(stack, stages[1], context)
         commit(stack, row, seal="5ea1")
-        with dying(stack, at, after=True):
+        with Kill(stack.aws.gate, at + 1, after=True):
             settled(row, context)
         was_settled = stack.load(row.key).state is State.SUCCEEDED
         elsewhere = stages[1].model_copy(update={"next": ("b",)})
-        stack.deploy(
-            (stages[0].model_copy(update={"next": ("fetch", "clean")}), elsewhere, *stages[2:])
-        )
+        first = stages[0].model_copy(update={"next": ("fetch", "clean")})
+        stack.deploy(stages=(first, elsewhere, *stages[2:]))
         settled(row, context)
         sweeper.lambda_handler(event("sweeper", "schedule"), context)
 
@@ -282,12 +286,8 @@ def test_corrected_run_takes_the_place_of_all_that_the_counted_one_led_to(
 
         (join,) = run_all(stack, "delays", context)
 
-        assert join.lineage is not None
-        inputs = stack.parts.requests.get_inputs(str(join.lineage.inputs_ref))
-        assert list((inputs or {}).values()) == [
-            each.places[""]
-            for each in sorted(of_again, key=lambda row: row.lineage.groups[-1].n)  # type: ignore[union-attr]
-        ]
+        outputs = [each.places[""] for each in in_order(of_again)]
+        assert list(inputs_of(stack, join).values()) == outputs
 
 
 RENAMED = (
@@ -305,13 +305,13 @@ def test_join_that_was_taken_out_or_renamed_is_a_dead_letter_when_all_has_arrive
     context: Context, after: tuple[Stage, ...], counted: int
 ) -> None:
     with deployed(check=True, stages=(*BY_DATE, *RENAMED[3:])) as stack:
-        stack.deploy(BY_DATE)
+        stack.deploy(stages=BY_DATE)
         row = begun(stack, context, {"fetch": requests(2)})
         run_all(stack, "fetch", context)
         members = dispatched(stack, BY_DATE[2], context)
         for each in members[:counted]:
             end_well(stack, each, context)
-        stack.deploy(after)
+        stack.deploy(stages=after)
         for each in members[counted:]:
             assert stack.dead_letters(BY_DATE[2]) == []
             end_well(stack, each, context)

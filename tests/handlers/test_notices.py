@@ -140,16 +140,13 @@ def hanging(life: Life, for_s: float) -> Iterator[list[Call]]:
     """The target does not answer: each call takes so long, and fails."""
     calls: list[Call] = []
 
-    def around(call: Call, proceed: Proceed) -> Answer:
-        if call.operation != "Publish":
-            return proceed()
+    def late(call: Call) -> BaseException:
         calls.append(call)
         life.stack.aws.clock.advance(for_s)
-        raise unavailable(call)
+        return unavailable(call)
 
-    before, life.stack.aws.gate.around = life.stack.aws.gate.around, around
-    yield calls
-    life.stack.aws.gate.around = before
+    with failing(life.stack.aws.gate, late, "Publish"):
+        yield calls
 
 
 def test_a_target_that_hangs_until_the_batch_is_over_doubles_no_dead_letter(life: Life) -> None:

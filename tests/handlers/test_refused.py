@@ -1,13 +1,16 @@
 """Messages that are refused: what has no row yet gets a dead one, and nothing else ends with it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from longhaul.core.lease import State
-from tests.handlers.life import Life
+from longhaul.core.settings import PathPolicy, RequestLimits
+from tests.builders import BUCKET
+from tests.handlers.life import JOB, Life
 from tests.handlers.stack import deployed
 from tests.handlers.test_notices import TOPIC, told
 
@@ -63,3 +66,69 @@ def test_a_row_that_exists_stays_as_it_is(life: Life, changes: dict[str, Any]) -
     assert life.row() == before
     assert [each["outcome"] for each in told(life)] == ["REFUSED"]
     assert len(life.stack.dead_letters()) == 1
+
+
+# A deploy that allows less than the one before, while jobs run and wait.
+
+
+HOUR_S = 3_600
+WITHOUT_LANDING = PathPolicy(data_bucket=BUCKET)
+INPUTS = {"flights": "s3://landing/2013-01.csv"}
+
+
+@pytest.fixture(params=["the job", "the bucket", "the ceiling"])
+def narrow(request: pytest.FixtureRequest, life: Life) -> Callable[[], None]:
+    """Deploys settings without the job, the bucket or the timeout that the requests name."""
+    lower = life.stage.model_copy(update={"limits": RequestLimits(max_timeout_s=60)})
+    changes: Any = {
+        "the job": {"jobs": ("sql",)},
+        "the bucket": {"paths": WITHOUT_LANDING},
+        "the ceiling": {"stages": (lower,)},
+    }[request.param]
+
+    return partial(life.stack.deploy, **changes)
+
+
+def submit(life: Life, **changes: Any) -> str:
+    return life.send(inputs=INPUTS, timeout="1h", **changes)
+
+
+def test_a_released_job_is_tried_again_and_ends_well(
+    life: Life, narrow: Callable[[], None]
+) -> None:
+    submit(life)
+    life.deliver()
+    life.settle(life.row(), "exit-1")
+    narrow()
+    life.deliver(after_s=HOUR_S)
+    row = life.row()
+    assert (row.state, row.attempt.number) == (State.RUNNING, 2)
+    life.succeed(row)
+    assert life.stack.dead_letters() == []
+    assert life.stack.messages() == (0, 0)
+
+
+def test_a_first_run_is_refused_at_once_also_while_every_slot_is_taken(
+    life: Life, narrow: Callable[[], None]
+) -> None:
+    life.fill_slots()
+    narrow()
+    submit(life)
+    life.deliver()
+    ((_, why),) = life.stack.dead_letters()
+    assert (why["class"], why["key"]) == ("invalid_request", f"main#{JOB}")
+    assert life.row().is_refused
+
+
+def test_a_new_run_of_a_dead_job_is_refused_and_its_row_stays(
+    life: Life, narrow: Callable[[], None]
+) -> None:
+    submit(life, max_attempts=1)
+    life.deliver()
+    life.settle(life.row(), "exit-1")
+    dead = life.row()
+    narrow()
+    submit(life, max_attempts=2)
+    life.deliver()
+    assert life.row() == dead
+    assert [why["class"] for _, why in life.stack.dead_letters()] == ["failed", "invalid_request"]

@@ -4,7 +4,6 @@ Only its beginning may, as long as a name that is quoted.
 """
 
 import json
-import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,14 +12,14 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from functions.dispatcher import logger as functions_logger
+from functions.dispatcher import lambda_handler as dispatcher
 from longhaul.core.lease import State
 from tests.builders import BODY, BUCKET
 from tests.handlers.any_message import JSON, TEXT, message_attribute
+from tests.handlers.conftest import Log
 from tests.handlers.life import Life
-from tests.handlers.stack import Stack, deployed
+from tests.handlers.stack import Context, Stack, deployed
 from tests.handlers.test_any_message import EXAMPLES, records_of
-from tests.handlers.test_logs import Kept
 
 SECRET = "hunter2! correct horse battery staple {}"
 MOST_SHOWN = 24
@@ -61,17 +60,9 @@ ATTRIBUTES = st.dictionaries(
 
 
 @pytest.fixture(scope="module")
-def life(output: Path) -> Iterator[Life]:
+def roomy(output: Path) -> Iterator[Life]:
     with deployed(slots=10_000) as stack:
         yield Life(stack, output)
-
-
-@pytest.fixture(scope="module")
-def log() -> Iterator[list[dict[str, Any]]]:
-    kept, parent = Kept(), logging.getLogger(functions_logger.name)
-    parent.addHandler(kept)
-    yield kept.lines
-    parent.removeHandler(kept)
 
 
 def explanations(stack: Stack) -> list[str]:
@@ -91,19 +82,19 @@ def assert_not_shown(text: str) -> None:
 @example(body=json.dumps({**BODY, SECRET: 1}), attributes={})
 @example(body=json.dumps({**BODY, "job": "hunter2_correct_horse_battery_staple"}), attributes={})
 def test_no_reason_and_no_log_line_shows_a_secret_of_a_message(
-    life: Life, log: list[dict[str, Any]], body: str, attributes: dict[str, Any]
+    roomy: Life, log: Log, body: str, attributes: dict[str, Any]
 ) -> None:
     log.clear()
-    life.dispatch(records_of(life.stack, body, attributes))
-    for text in (*map(json.dumps, log), *explanations(life.stack)):
+    roomy.dispatch(records_of(roomy.stack, body, attributes))
+    for text in (*map(json.dumps, log), *explanations(roomy.stack)):
         assert_not_shown(text)
-    for row in life.rows():
+    for row in roomy.rows():
         if row.state is State.RUNNING:
-            life.settle(row, "exit-65-permanent")
-            settled = life.stack.load(row.key)
+            roomy.settle(row, "exit-65-permanent")
+            settled = roomy.stack.load(row.key)
             assert settled.state is State.DEAD
             assert_not_shown(str(settled.last_error))
-    for text in (*map(json.dumps, log), *explanations(life.stack)):
+    for text in (*map(json.dumps, log), *explanations(roomy.stack)):
         assert_not_shown(text)
 
 
@@ -113,17 +104,75 @@ class QuotingError(Exception):
 
 @pytest.mark.parametrize("cause", [None, ValueError(SECRET)], ids=["alone", "caused"])
 def test_an_error_is_logged_with_its_class_and_frames_and_without_its_text(
-    life: Life, log: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, cause: Exception | None
+    roomy: Life, log: Log, monkeypatch: pytest.MonkeyPatch, cause: Exception | None
 ) -> None:
     def put(*_: Any) -> None:
         raise QuotingError(SECRET) from cause
 
     monkeypatch.setattr("longhaul.core.objects.S3Requests.put", put)
     log.clear()
-    life.submit(f"fails-{type(cause).__name__}")
+    roomy.submit(f"fails-{type(cause).__name__}")
     (line,) = log
     assert line["message"] == "this message stays in the queue"
     assert "QuotingError" in line["exception"]
     assert "batch.py" in line["exception"]
     assert ("ValueError" in line["exception"]) is (cause is not None)
     assert "hunter2" not in json.dumps(line)
+
+
+# Every line of the log about a job names the job, its attempt and its execution.
+
+
+def named(line: dict[str, Any]) -> tuple[Any, Any, Any]:
+    return line.get("job_id"), line.get("attempt"), line.get("execution")
+
+
+def names(life: Life, job_id: str, attempt: int = 1) -> tuple[Any, Any, Any]:
+    row = life.row(job_id)
+    return job_id, attempt, f"{row.id.key_hash}-{row.run}-{attempt}"
+
+
+def test_line_of_a_batch_names_its_own_job(life: Life, log: Log) -> None:
+    jobs = [f"job-{n}" for n in range(8)]
+    for job in jobs:
+        life.send(job)
+    life.deliver()
+    assert sorted(named(line) for line in log) == sorted(names(life, job) for job in jobs)
+    assert {line["message"] for line in log} == {"job claimed"}
+
+
+def test_every_function_names_the_attempt_and_its_label_in_its_lines(life: Life, log: Log) -> None:
+    first = life.running("january", label="7 October")
+    life.stack.aws.clock.advance(70)
+    life.beat(first)
+    life.stack.aws.clock.advance(10_000)  # no progress for a long time
+    life.beat(first)
+    life.settle(first, "stalled")
+    life.deliver(after_s=400)
+    second = life.row("january")
+    life.close(second, "ABORTED")
+    assert life.sweep(after_s=1_000)["settled"] == 1
+    logged = [(line["message"], *named(line)) for line in log]
+    assert logged[:4] == [
+        ("job claimed", *names(life, "january")),
+        ("beat ends the job", *names(life, "january")),
+        ("attempt settled", *names(life, "january")),
+        ("job claimed", *names(life, "january", 2)),
+    ]
+    assert ("attempt settled", *names(life, "january", 2)) in logged
+    assert logged[-1] == ("swept", None, None, None)
+    assert [line.get("label") for line in log] == ["7 October"] * (len(log) - 1) + [None]
+
+
+def test_error_is_logged_with_the_job_that_has_it(
+    stack: Stack, life: Life, context: Context, log: Log
+) -> None:
+    life.send("january")
+    records = life.receive()
+    stack.aws.s3.buckets.clear()
+    dispatcher({"Records": records}, context)
+    (line,) = log
+    assert (line["message"], line["job_id"]) == ("this message stays in the queue", "january")
+    assert "ClientError: NoSuchBucket at PutObject: The specified bucket" in line["exception"]
+    assert stack.parts.leases.load("main#january") is None
+    assert State.RUNNING not in [row.state for row in life.rows()]

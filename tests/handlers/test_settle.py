@@ -8,7 +8,7 @@ import pytest
 from functions.settle import lambda_handler
 from longhaul.core import transitions
 from longhaul.core.errors import LeaseChangedError
-from longhaul.core.lease import CommittedOutput, Lease, State
+from longhaul.core.lease import CommittedOutput, Lease
 from longhaul.core.transitions import Change
 from tests.events import cases, event
 from tests.handlers.stack import Context, Stack
@@ -71,6 +71,12 @@ REFUSED = {
     "task-failed-to-start",
 }
 HOPELESS = {"cpu-above-the-limit", "task-not-in-this-region"}
+PERMANENT = HOPELESS | {
+    "after-a-sidecar-without-a-code-exit-65-permanent",
+    "emr-exit-65-permanent",
+    "exit-65-permanent",
+    "lambda-exit-65-permanent",
+}
 NO_TASK = NOT_PLACED | REFUSED | HOPELESS
 COUNTED = {
     "emr-exit-1": "failed",
@@ -91,6 +97,19 @@ COUNTED = {
     "out-of-memory-before-a-sidecar": "out_of_memory",
     "stalled": "stalled",
     "timed-out": "timed_out",
+}
+
+# By case: what settle says, and the row's class, failures and interruptions.
+ENDS = {
+    **dict.fromkeys(NOT_PLACED, ("RELEASED", "not_placed", 0, 0)),
+    **dict.fromkeys(REFUSED, ("RELEASED", "refused", 0, 0)),
+    **dict.fromkeys(INTERRUPTED, ("RELEASED", "interrupted", 0, 1)),
+    **dict.fromkeys(PERMANENT, ("DEAD", "permanent", 1, 0)),
+    **{case: ("RELEASED", kind, 1, 0) for case, kind in COUNTED.items()},
+    "cancelled": ("CANCELLED", "cancelled", 0, 0),
+    "exit-74-out-of-disk": ("RELEASED", "out_of_disk", 0, 0),
+    # The row contradicts the event: the attempt owns the lease. Settle believes the row.
+    "lease-lost": ("RELEASED", "interrupted", 0, 1),
 }
 
 
@@ -116,45 +135,12 @@ def test_end_of_a_task_has_its_outcome(stack: Stack, context: Context, case: str
         started(stack)
     outcome = settle(case, context)
     row = stack.row()
-    if case in NOT_PLACED | REFUSED:
-        assert (outcome, row.last_class, row.failures, row.interruptions) == (
-            "RELEASED",
-            "refused" if case in REFUSED else "not_placed",
-            0,
-            0,
-        )
-    elif case in INTERRUPTED:
-        assert (outcome, row.last_class, row.failures, row.interruptions) == (
-            "RELEASED",
-            "interrupted",
-            0,
-            1,
-        )
-    elif case in COUNTED:
-        assert (outcome, row.last_class, row.failures, row.interruptions) == (
-            "RELEASED",
-            COUNTED[case],
-            1,
-            0,
-        )
-    elif case.endswith("exit-65-permanent") or case in HOPELESS:
-        assert (outcome, row.last_class, row.owed) == ("DEAD", "permanent", ())
-        assert stack.messages() == (0, 0)
-        assert len(stack.dead_letters()) == 1
-    elif case == "exit-74-out-of-disk":
-        assert (outcome, row.last_class, row.failures, row.input.size) == (
-            "RELEASED",
-            "out_of_disk",
-            0,
-            "medium",
-        )
-    elif case == "cancelled":
-        assert (outcome, row.state, row.owed) == ("CANCELLED", State.CANCELLED, ())
-        assert stack.messages() == (0, 0)
-    else:
-        # The row contradicts the lease-lost event: the attempt owns the lease. Settle believes the
-        # row, and the job is tried again.
-        assert (case, outcome, row.interruptions) == ("lease-lost", "RELEASED", 1)
+    assert (outcome, row.last_class, row.failures, row.interruptions) == ENDS[case]
+    if outcome != "RELEASED":
+        found = (row.owed, stack.messages(), len(stack.dead_letters()))
+        assert found == ((), (0, 0), int(outcome == "DEAD"))
+    if case == "exit-74-out-of-disk":
+        assert row.input.size == "medium"
     # The slot is free again. After a refusal, the stage has fewer slots for a while.
     assert stack.free_slots() == (5 if case in (NOT_PLACED - THROTTLED) | REFUSED else 10)
     may_still_run = {

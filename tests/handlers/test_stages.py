@@ -1,25 +1,20 @@
 """Pipelines of stages with the real handlers: follow-ons, joins, and crashes on the way."""
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 
 from functions import dispatcher, settle, sweeper
 from longhaul.core import transitions
 from longhaul.core.lease import CommittedOutput, Lease, Owed, State, emitted_ref
-from longhaul.core.queue import SendError
 from longhaul.core.settings import Stage
 from longhaul.outputs.manifest import Manifest, PendingOutput
 from longhaul.outputs.pending import pending_ref
-from simulation.aws.errors import unavailable
-from simulation.aws.service import Answer, Call
 from tests.builders import BUCKET, stage
 from tests.events import event
+from tests.handlers.life import Kill, record_of
 from tests.handlers.stack import Context, Stack, deployed
 
 
@@ -66,9 +61,11 @@ def begun(stack: Stack, context: Context, emitted: Any = None, **row: Any) -> Le
     return first
 
 
-def settled(lease: Lease, context: Context) -> str:
+def settled(lease: Lease, context: Context, error: Any = None) -> str:
+    """Settle an attempt whose task has ended well, or with this error."""
+    end = {"error": error} if error else {"task": {}}
     execution = json.loads(lease.execution_input)
-    return str(settle.lambda_handler({**execution, "task": {}}, context)["outcome"])
+    return str(settle.lambda_handler({**execution, **end}, context)["outcome"])
 
 
 def end_well(stack: Stack, lease: Lease, context: Context, emitted: Any = None) -> None:
@@ -98,21 +95,10 @@ def dispatched(stack: Stack, stage_: Stage, context: Context) -> list[Lease]:
 
     The mapping deletes each message that the dispatcher does not keep.
     """
-    template = event("dispatcher", "new-job")["Records"][0]
     queue = stage_.queue_url.rpartition("/")[2]
     keys = []
     for message in receive(stack, stage_):
-        record = template | {
-            "messageId": message["MessageId"],
-            "receiptHandle": message["ReceiptHandle"],
-            "body": message["Body"],
-            "attributes": message["Attributes"],
-            "messageAttributes": {
-                name: {"stringValue": value["StringValue"], "dataType": value["DataType"]}
-                for name, value in message.get("MessageAttributes", {}).items()
-            },
-            "eventSourceARN": f"arn:aws:sqs:us-east-1:123456789012:{queue}",
-        }
+        record = record_of(message, queue)
         kept = dispatcher.lambda_handler({"Records": [record]}, context)["batchItemFailures"]
         if not kept:
             stack.sqs.delete_message(
@@ -140,35 +126,6 @@ def test_what_a_job_emitted_for_a_stage_that_was_taken_out_is_dead_lettered(
         assert "raw/0.csv" in letters[0][0]
 
 
-def crash(at: int, *, after: bool) -> Callable[[Call, Callable[[], Answer]], Answer]:
-    """End the process at call number `at`, before or after the call takes effect."""
-    count = iter(range(10_000))
-
-    def around(call: Call, proceed: Callable[[], Answer]) -> Answer:
-        n = next(count)
-        if n > at or (n == at and not after):
-            raise unavailable(call)
-        answer = proceed()
-        if n == at:
-            raise unavailable(call)
-        return answer
-
-    return around
-
-
-@contextmanager
-def dying(stack: Stack, at: int, *, after: bool) -> Iterator[None]:
-    """End the process at call number `at`, if it comes to that."""
-    whole = stack.aws.gate.around
-    stack.aws.gate.around = crash(at, after=after)
-    try:
-        yield
-    except (ClientError, SendError):
-        pass
-    finally:
-        stack.aws.gate.around = whole
-
-
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("at", range(10))
 def test_settle_that_dies_at_any_call_is_finished_and_each_follow_on_runs_once(
@@ -176,7 +133,7 @@ def test_settle_that_dies_at_any_call_is_finished_and_each_follow_on_runs_once(
 ) -> None:
     lease = pipeline.claim()
     commit(pipeline, lease, emitting(12))
-    with dying(pipeline, at, after=after):
+    with Kill(pipeline.aws.gate, at + 1, after=after):
         settled(lease, context)
     if not pipeline.row().is_finished:
         assert sum(pipeline.messages()) == 1 or pipeline.row().owed == (Owed.DELETE,)

@@ -2,23 +2,25 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
-from functions import settle, sweeper
+from functions import sweeper
 from longhaul.core.lease import Lease
 from longhaul.core.settings import Stage
 from longhaul.notices.notice import Notice
+from longhaul.pipelines.tree_ends import TreeEnds
 from simulation.aws.service import ACCOUNT, REGION
 from tests.events import event
 from tests.handlers.stack import Context, Stack, deployed
 from tests.handlers.test_joins import BY_DATE, requests, run_all
-from tests.handlers.test_stages import begun, dispatched, end_well
-from tests.handlers.test_trees import rerunner, trees_of
+from tests.handlers.test_stages import begun, dispatched, end_well, settled
+from tests.handlers.test_trees import rerun, trees_of
 
 TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:ended"
 TELLS = {"notify": TOPIC, "tree_ended": True}
@@ -51,18 +53,28 @@ def swept(stack: Stack, context: Context) -> list[dict[str, Any]]:
     return [each for each in told if each.get("event") == "tree_ended"]
 
 
-def root_of(stack: Stack, root: Lease) -> Lease:
-    return stack.load(root.key)
-
-
 def die(row: Lease, context: Context) -> None:
-    end = {"error": event("settle", "exit-65-permanent")["error"]}
-    settle.lambda_handler({**json.loads(row.execution_input), **end}, context)
+    assert settled(row, context, event("settle", "exit-65-permanent")["error"]) == "DEAD"
+
+
+def before_the_first(stack: Stack, happens: Callable[[], None]) -> tuple[TreeEnds, list[Notice]]:
+    """What tells ends, and what it has told: that happens before its first notice is sent."""
+    told: list[Notice] = []
+    usual = stack.parts.notices
+
+    def send(target: str, notice: Notice) -> None:
+        told.append(notice)
+        if len(told) == 1:
+            happens()
+        usual.send(target, notice)
+
+    announcer = replace(stack.parts.announcer, notices=Mock(send=send))
+    return replace(stack.parts.tree_ends, announcer=announcer), told
 
 
 def test_the_end_of_a_tree_is_told_once_all_of_it_has_ended(stack: Stack, context: Context) -> None:
     root = begun(stack, context, {"fetch": requests(2)})
-    assert root_of(stack, root).is_watched
+    assert stack.load(root.key).is_watched
     assert swept(stack, context) == []
     for name in ("fetch", "clean"):
         run_all(stack, name, context)
@@ -92,14 +104,14 @@ def test_the_end_of_a_tree_is_told_once_all_of_it_has_ended(stack: Stack, contex
     }
     assert re.fullmatch(rf"{root.id.key_hash}-{root.run}-tree-[0-9a-f]{{16}}", told["id"])
     assert swept(stack, context) == [told]
-    assert not root_of(stack, root).is_watched
+    assert not stack.load(root.key).is_watched
 
 
 def test_a_job_that_led_to_none_is_no_tree(context: Context) -> None:
     with deployed(check=True, notify=TOPIC, tree_ended=True) as alone:
         alone.aws.sns.create_topic(Name="ended")
         row = begun(alone, context)
-        assert root_of(alone, row).tree is None
+        assert alone.load(row.key).tree is None
         assert swept(alone, context) == []
 
 
@@ -124,8 +136,7 @@ def test_a_dead_job_that_is_run_again_ends_its_tree_a_second_time(
     ]
 
     stack.aws.clock.advance(600)
-    dead = stack.load(second.key)
-    rerunner(stack).send(rerunner(stack).plan(dead, params={}))
+    rerun(stack, stack.load(second.key))
     for name in ("fetch", "clean", "delays"):
         assert swept(stack, context) == [told]
         run_all(stack, name, context)
@@ -143,31 +154,21 @@ def test_an_end_that_comes_while_a_sweep_tells_the_first_one_is_told_too(
     (row,) = dispatched(stack, stack.settings.stage("fetch"), context)
     die(row, context)
     stack.aws.clock.advance(600)
-    dead = stack.load(row.key)
-    rerunner(stack).send(rerunner(stack).plan(dead, params={}))
-    told: list[Notice] = []
-    usual = stack.parts.notices
+    rerun(stack, stack.load(row.key))
 
-    class Meanwhile:
-        """The job runs and ends before the first notice is sent."""
+    def runs_and_ends() -> None:
+        (again,) = dispatched(stack, stack.settings.stage("fetch"), context)
+        die(again, context)
 
-        def send(self, target: str, notice: Notice) -> None:
-            if not told:
-                (again,) = dispatched(stack, stack.settings.stage("fetch"), context)
-                die(again, context)
-            told.append(notice)
-            usual.send(target, notice)
-
-    announcer = replace(stack.parts.announcer, notices=Meanwhile())
-    ends = replace(stack.parts.tree_ends, announcer=announcer)
+    ends, told = before_the_first(stack, runs_and_ends)
     for is_told in (False, True):
-        row = root_of(stack, root)
+        row = stack.load(root.key)
         assert row.is_watched
         assert ends.tell_end(row, stack.settings.stage("main")) is is_told
     first, second = (json.loads(each.body) for each in told)
     assert first["sequence"] < second["sequence"]
     assert first["id"] != second["id"]
-    assert not root_of(stack, root).is_watched
+    assert not stack.load(root.key).is_watched
 
 
 def test_a_job_that_begins_again_during_a_look_keeps_its_tree_open(
@@ -189,9 +190,9 @@ def test_a_job_that_begins_again_during_a_look_keeps_its_tree_open(
             reads[0] += 1
             if reads[0] == 2:
                 stack.aws.clock.advance(600)
-                rerunner(stack).send(rerunner(stack).plan(dead, params={}))
+                rerun(stack, dead)
                 dispatched(stack, stack.settings.stage("fetch"), context)
             return trees.leases.load_many(keys)
 
-    look = replace(trees, leases=Meanwhile()).look_through(root_of(stack, root))
+    look = replace(trees, leases=Meanwhile()).look_through(stack.load(root.key))
     assert look.open == row.key

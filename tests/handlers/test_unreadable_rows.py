@@ -4,12 +4,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from functions import heartbeat, settle
 from longhaul.core import transitions
 from longhaul.core.descent import Group, Lineage
 from longhaul.core.lease import RecordedResult, State
 from longhaul.core.store.item import key_of
 from longhaul.core.transitions import Change, Clause
 from tests.builders import BUCKET, body, changed, stage
+from tests.events import event
 from tests.handlers.life import Life
 from tests.handlers.stack import Context, Stack, deployed
 from tests.handlers.test_stages import (
@@ -45,6 +49,37 @@ def make_unreadable(stack: Stack, job_id: str, attribute: str = "output") -> dic
     before = item(stack, job_id)
     write(stack, before | {attribute: {"S": '["no such form"]'}})
     return before
+
+
+FUTURE = {"colour": {"S": "green"}, "weights": {"M": {"a": {"N": "1"}}}}
+FAILED = event("settle", "exit-1")
+
+
+@pytest.fixture
+def newer(stack: Stack) -> str:
+    """A job whose row has attributes that this version does not know; its id."""
+    job_id = stack.claim(attempt=1).job_id
+    write(stack, item(stack, job_id) | FUTURE)
+    return job_id
+
+
+def test_job_of_another_version_beats(stack: Stack, context: Context, newer: str) -> None:
+    answer = heartbeat.lambda_handler(event("heartbeat", "first-beat"), context)
+    assert {"next", "wait_s", "cause"} <= set(answer), "running executions read them"
+    assert (answer["next"], stack.row().attempt.beats) == ("wait", 1)
+    assert item(stack, newer).items() >= FUTURE.items(), "unknown attributes stay"
+
+
+def test_job_of_another_version_is_settled_as_released(
+    stack: Stack, context: Context, newer: str
+) -> None:
+    assert settle.lambda_handler(FAILED, context)["outcome"] == "RELEASED"
+    assert (stack.row().state, stack.row().failures, stack.free_slots()) == (
+        State.RELEASED,
+        1,
+        stack.settings.stages[0].slots,
+    )
+    assert item(stack, newer).items() >= FUTURE.items()
 
 
 def with_more(value: Any) -> Any:

@@ -6,8 +6,9 @@ import pickle
 import random
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import boto3
 import pytest
@@ -34,7 +35,7 @@ from longhaul.client import (
     WaitTimeoutError,
 )
 from longhaul.core.lease import Lease, NamedOutput
-from longhaul.core.request import JobRequest, parse_job_id
+from longhaul.core.request import JobRequest
 from longhaul.core.settings import VARIABLE
 from longhaul.core.store.records import BATCH_GET
 from longhaul.core.verdict import OutcomeClass
@@ -47,9 +48,6 @@ from tests.builders import BODY, BUCKET, OUTPUT, QUEUE_URL, stage, there
 from tests.cli.conftest import World
 from tests.layers import ROOT
 from tests.operations.conftest import connected, publish
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 NIGHT = "https://sqs.us-east-1.amazonaws.com/123456789012/Longhaul-night-jobs"
 
@@ -308,15 +306,6 @@ def test_the_job_of_another_request_is_not_cancelled_by_a_handle(
     assert client.status("taken").state == "RUNNING"
 
 
-def test_an_id_that_is_given_is_one_whatever_the_code_is_called(bare: World) -> None:
-    paths = bare.settings.paths.model_copy(update={"job_prefixes": (f"s3://{BUCKET}/jobs/",)})
-    bare.redeploy(paths=paths)
-    client = connected(bare)
-    for name in ("a b", "x(1)", "é", "y" * 140, "..", "v1.2"):
-        job = client.submit({**BODY, "job": f"s3://{BUCKET}/jobs/{name}.py"})
-        assert parse_job_id(job.job_id) == job.job_id
-
-
 def test_unknown_jobs_and_ids_that_are_none_are_told_apart(client: Client) -> None:
     with pytest.raises(NoSuchJobError, match="nothing is known of job nowhere"):
         client.status("nowhere")
@@ -446,23 +435,16 @@ def test_the_client_needs_nothing_but_the_core_and_boto3() -> None:
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
 
 
-def test_a_rerun_of_a_success_is_a_job_to_wait_for(world: World, client: Client) -> None:
-    job = client.submit({**BODY, "job_id": "day-7"})
-    world.succeed(run(world, job))
-    again = client.rerun(job, params={"n": 2})
-    assert (again.job_id, client.status(again).state) == ("day-7", "QUEUED")
-
-
-def test_a_rerun_of_a_dead_job_means_its_new_run(world: World, client: Client) -> None:
+@pytest.mark.parametrize("end", [World.succeed, World.end])
+def test_a_rerun_of_a_job_that_has_ended_is_one_to_wait_for(
+    world: World, client: Client, end: Callable[[World, Lease], Lease]
+) -> None:
     job = client.submit({**BODY, "job_id": "day-7"})
     with pytest.raises(NoSuchJobError, match="still queued"):
         client.rerun(job)
-    world.end(run(world, job))
-    again = client.rerun("day-7", size="large")
-    assert (again.job_id, client.status(again).state) == ("day-7", "QUEUED")
-
-
-def test_a_rerun_of_a_job_that_runs_is_refused(world: World, client: Client) -> None:
-    run(world, client.submit({**BODY, "job_id": "day-7"}))
+    row = run(world, job)
     with pytest.raises(NotRetriableError, match="it is running"):
         client.rerun("day-7", tree=True)
+    end(world, row)
+    again = client.rerun("day-7", params={"n": 2}, size="large")
+    assert (again.job_id, client.status(again).state) == ("day-7", "QUEUED")

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from longhaul.core.history import AttemptRecord
-from longhaul.core.lease import State
+from longhaul.core.lease import Lease, State
 from longhaul.operations.timeline import Lane, lane, outcome, span
 from tests.builders import NOW, changed, planned, record, running
 
@@ -33,14 +33,18 @@ def told(shown: Lane) -> list[tuple[str, float, float | None]]:
 
 FAILED = attempt(started_at=at(40), ended_at=at(100), kind="failed", state=State.RELEASED)
 SECOND = attempt(2, queued_at=at(100), due_at=at(130), claimed_at=at(135), started_at=at(150))
+FIRST = [("waiting", 0, 10), ("starting", 10, 40), ("running", 40, 100)]
+RELEASED = replace(
+    running(), state=State.RELEASED, settled_attempt=1, settled_at=at(100), retry_at=at(130)
+)
+NEVER = attempt(ended_at=at(70), kind="interrupted", state=State.RELEASED)
+REDRIVEN = attempt(2, queued_at=at(5_000), claimed_at=at(5_010), started_at=at(5_020))
 
 
 def test_a_retry_is_a_wait_an_attempt_a_back_off_and_a_running_attempt() -> None:
     shown = lane(changed(running(), attempt=2), [FAILED, SECOND])
     assert told(shown) == [
-        ("waiting", 0, 10),
-        ("starting", 10, 40),
-        ("running", 40, 100),
+        *FIRST,
         ("backing off", 100, 130),
         ("waiting", 130, 135),
         ("starting", 135, 150),
@@ -51,11 +55,50 @@ def test_a_retry_is_a_wait_an_attempt_a_back_off_and_a_running_attempt() -> None
     assert span([shown], at(200)) == (at(0), at(200))
 
 
-def test_a_released_job_backs_off_and_then_waits_without_end() -> None:
-    row = replace(
-        running(), state=State.RELEASED, settled_attempt=1, settled_at=at(100), retry_at=at(130)
-    )
-    assert told(lane(row, [FAILED]))[-2:] == [("backing off", 100, 130), ("waiting", 130, None)]
+@pytest.mark.parametrize(
+    ("row", "attempts", "found"),
+    [
+        pytest.param(
+            RELEASED,
+            [FAILED],
+            [*FIRST, ("backing off", 100, 130), ("waiting", 130, None)],
+            id="a released job backs off and then waits without end",
+        ),
+        pytest.param(
+            running(),
+            [NEVER],
+            [("waiting", 0, 10), ("starting", 10, 70)],
+            id="a task that never reported is starting until its end",
+        ),
+        pytest.param(
+            changed(running(), attempt=2),
+            [FAILED, REDRIVEN],
+            [
+                *FIRST,
+                ("waiting", 5_000, 5_010),
+                ("starting", 5_010, 5_020),
+                ("running", 5_020, None),
+            ],
+            id="the time between two runs is no wait",
+        ),
+        pytest.param(  # a corrected resubmission, or clocks that differ
+            running(),
+            [changed(SECOND, claimed_at=at(120))],
+            [("backing off", 100, 120), ("starting", 120, 150), ("running", 150, None)],
+            id="an early claim after a back-off has no wait",
+        ),
+        pytest.param(
+            planned(at=at(100)),
+            [],
+            [("backing off", 0, 100), ("waiting", 100, None)],
+            id="a planned job waits for its time",
+        ),
+    ],
+)
+def test_a_lane_shows_each_wait_and_each_attempt(
+    row: Lease, attempts: list[AttemptRecord], found: list[tuple[str, float, float | None]]
+) -> None:
+    assert told(lane(row, attempts)) == found
 
 
 def test_an_ended_job_has_an_end_also_when_cancelled_while_waiting() -> None:
@@ -68,31 +111,6 @@ def test_an_ended_job_has_an_end_also_when_cancelled_while_waiting() -> None:
     running_then = replace(FAILED, ended_at=at(120), kind="cancelled", state=State.CANCELLED)
     assert len(lane(replace(cancelled, retry_at=at(50)), [running_then]).segments) == 3
     assert span([lane(cancelled, [FAILED])], at(500)) == (at(0), at(120))
-
-
-def test_a_task_that_never_reported_is_starting_until_its_end() -> None:
-    never = attempt(ended_at=at(70), kind="interrupted", state=State.RELEASED)
-    assert told(lane(running(), [never])) == [("waiting", 0, 10), ("starting", 10, 70)]
-
-
-def test_the_time_between_two_runs_is_no_wait() -> None:
-    redriven = attempt(2, queued_at=at(5_000), claimed_at=at(5_010), started_at=at(5_020))
-    assert told(lane(changed(running(), attempt=2), [FAILED, redriven]))[3] == (
-        "waiting",
-        5_000,
-        5_010,
-    )
-
-
-def test_an_early_claim_after_a_back_off_has_no_wait() -> None:
-    """A corrected resubmission, or clocks that differ."""
-    early = changed(SECOND, claimed_at=at(120))
-    assert told(lane(running(), [early]))[:2] == [("backing off", 100, 120), ("starting", 120, 150)]
-
-
-def test_a_planned_job_waits_for_its_time() -> None:
-    row = planned(at=at(100))
-    assert told(lane(row, [])) == [("backing off", 0, 100), ("waiting", 100, None)]
 
 
 def test_a_mark_before_any_claim_has_no_segments() -> None:

@@ -14,24 +14,19 @@ from simulation.worlds.governed import (
 )
 from simulation.worlds.occasions import with_acts
 from simulation.worlds.plan import Act, Job, Plan
-from simulation.worlds.run import run, run_world
+from simulation.worlds.run import run_world
 from simulation.worlds.secrets import ACTS_ON_SECRETS, SECRET_WORLDS
 from simulation.worlds.systematic import RACES
+from tests.simulation.lines import history
+
+WORLDS = {**GOVERNED_WORLDS, **SECRET_WORLDS}
 
 
 def test_an_end_is_read_from_the_jobs_container_wherever_another_stands() -> None:
     for seed in (3, 4, 5):
-        lines: list[str] = []
-        plan = RACES[f"GuardDuty adds a container to each task ({seed})"]
-        assert run(plan, trace=lines.append).violation is None
+        lines = history(RACES[f"GuardDuty adds a container to each task ({seed})"])
         classes = re.findall(r"RELEASED.* last_class=(\w+)", "\n".join(lines))
         assert list(dict.fromkeys(classes)) == ["out_of_memory", "interrupted", "no_output"]
-
-
-def history(name: str) -> list[str]:
-    lines: list[str] = []
-    assert run({**GOVERNED_WORLDS, **SECRET_WORLDS}[name], trace=lines.append).violation is None
-    return lines
 
 
 @pytest.mark.parametrize(
@@ -45,7 +40,7 @@ def history(name: str) -> list[str]:
 def test_a_task_that_is_denied_what_each_needs_is_refused_and_costs_the_job_nothing(
     what: str,
 ) -> None:
-    lines = history(f"a policy denies the tasks {what}")
+    lines = history(WORLDS[f"a policy denies the tasks {what}"])
 
     classes = re.findall(r"RELEASED.* last_class=(\w+)", "\n".join(lines))
     assert set(classes) == {"refused"}
@@ -55,7 +50,7 @@ def test_a_task_that_is_denied_what_each_needs_is_refused_and_costs_the_job_noth
 @pytest.mark.parametrize("how", ["denied", "encrypted"])
 def test_a_job_whose_table_its_task_may_not_use_is_dead_and_says_why(how: str) -> None:
     # As with a bucket that a request names: people write which those are.
-    lines = history(f"the catalog is {how} to task for an hour")
+    lines = history(WORLDS[f"the catalog is {how} to task for an hour"])
 
     dead = next(line for line in lines if "state=DEAD" in line)
     assert "last_class=failed" in dead
@@ -63,7 +58,7 @@ def test_a_job_whose_table_its_task_may_not_use_is_dead_and_says_why(how: str) -
 
 @pytest.mark.parametrize("role", ROLES[1:])
 def test_what_one_role_may_not_publish_another_does(role: str) -> None:
-    lines = history(f"the catalog is denied to {role} for good")
+    lines = history(WORLDS[f"the catalog is denied to {role} for good"])
 
     assert any("glue.UpdateTable" in line or "glue.CreateTable" in line for line in lines)
     assert not any(f"{role}@" in line and "glue." in line for line in lines)
@@ -86,7 +81,7 @@ def test_some_worlds_have_a_policy_that_denies_for_a_while() -> None:
 def test_a_refused_role_costs_the_jobs_of_its_stage_nothing_and_no_others_wait(
     engine: str,
 ) -> None:
-    lines = history(f"the role of a stage is refused on {engine} for an hour")
+    lines = history(WORLDS[f"the role of a stage is refused on {engine} for an hour"])
 
     refused = {line.partition("key=")[2].split()[0] for line in lines if "=refused" in line}
     assert {key.partition("#")[0] for key in refused} == {"clean"}
@@ -103,9 +98,7 @@ def test_some_worlds_have_a_role_that_no_engine_takes_for_a_while() -> None:
 
 @pytest.mark.slow
 def test_a_job_that_is_denied_for_good_is_dead_after_a_week_and_not_before() -> None:
-    lines: list[str] = []
-    assert run(NEVER_ALLOWED, trace=lines.append).violation is None
-    dead = next(line for line in lines if "state=DEAD" in line)
+    dead = next(line for line in history(NEVER_ALLOWED) if "state=DEAD" in line)
     assert "last_class=refused" in dead
     assert int(dead.split(":")[0]) >= 7 * 24
 
@@ -115,14 +108,14 @@ def test_a_job_that_is_denied_for_good_is_dead_after_a_week_and_not_before() -> 
     ["a policy denies the tasks a secret for six hours", "a secret is not there for two hours"],
 )
 def test_a_secret_that_cannot_be_read_costs_the_job_nothing(name: str) -> None:
-    said = "\n".join(history(name))
+    said = "\n".join(history(WORLDS[name]))
 
     assert set(re.findall(r"RELEASED.* last_class=(\w+)", said)) == {"refused"}
     assert "state=SUCCEEDED" in said
 
 
 def test_an_outage_of_secrets_manager_counts_as_interruptions() -> None:
-    said = "\n".join(history("Secrets Manager is out for an hour"))
+    said = "\n".join(history(WORLDS["Secrets Manager is out for an hour"]))
 
     assert set(re.findall(r"RELEASED.* last_class=(\w+)", said)) == {"interrupted"}
 

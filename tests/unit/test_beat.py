@@ -1,6 +1,6 @@
 import math
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import product
 from typing import Any
 from unittest.mock import Mock
@@ -39,49 +39,96 @@ def alive(age_s: float, **changes: object) -> Lease:
     return changed(running(), **{"progress_at": NOW + timedelta(seconds=age_s - 5), **changes})
 
 
-def test_hand_over_depends_on_the_age_of_the_receive_and_not_of_the_job() -> None:
-    received = NOW + timedelta(seconds=41_000)
-    assert decide(alive(50_000, received_at=received), 50_000) == Extend(
-        "handle-m-1-1", visibility_s=435, wait_s=300
-    )
+def after(seconds: float) -> datetime:
+    return NOW + timedelta(seconds=seconds)
 
 
-def test_job_without_progress_for_its_stall_timeout_is_stalled() -> None:
-    hung = alive(905, reported_at=NOW + timedelta(seconds=1_790))
-    assert isinstance(decide(hung, 1_799), Extend)
-    assert decide(hung, 1_800) == Kill("JobStalled", "no progress for 15m (stall_timeout 15m)")
+HUNG = alive(905, reported_at=after(1_790))
+SILENT = alive(905, reported_at=after(900), beat_ages_s=(800, 960))
+IN_AN_OUTAGE = alive(905, beat_ages_s=(800, 959))
+AFTER_THE_OUTAGE = beaten(IN_AN_OUTAGE, after(2_400), NOW)
+BEATS_ALONE = beaten(running(), after(15), NOW)
+STARTS_LATE = beaten(running(), after(3_600), NOW)
+NO_PROGRESS = Kill("JobStalled", "no progress for 15m (stall_timeout 15m)")
+NO_REPORT = Kill("JobStalled", "no report for 15m (stall_timeout 15m)")
+NO_SIGN = Kill("JobStalled", "the task gave no sign of life within 10m")
+DECISIONS: list[tuple[str, Lease, float, object]] = [
+    (
+        "a hand-over depends on the age of the receive and not of the job",
+        alive(50_000, received_at=after(41_000)),
+        50_000,
+        Extend("handle-m-1-1", visibility_s=435, wait_s=300),
+    ),
+    ("progress that is not overdue", HUNG, 1_799, Extend),
+    ("no progress for the stall timeout", HUNG, 1_800, NO_PROGRESS),
+    ("a report that is not overdue", SILENT, 1_799, Extend),
+    ("no report for the stall timeout", SILENT, 1_800, NO_REPORT),
+    (
+        "a runner whose version does not say when it reports",
+        alive(905, beat_ages_s=(800, 960)),
+        1_800,
+        NO_PROGRESS,
+    ),
+    (
+        "a row that takes no reports",
+        IN_AN_OUTAGE,
+        2_400,
+        Extend("handle-m-1-1", visibility_s=79, wait_s=15),
+    ),
+    (
+        "a row that took none since the last",
+        alive(905, reported_at=after(1_000), beat_ages_s=(970,)),
+        1_800,
+        Extend,
+    ),
+    ("after an outage a report may be on its way", AFTER_THE_OUTAGE, 2_459, Extend),
+    ("after an outage none came", AFTER_THE_OUTAGE, 2_460, Kill),
+    ("a task that may still start", BEATS_ALONE, 614, Extend),
+    ("a task without a sign of life", BEATS_ALONE, 615, NO_SIGN),
+    ("an execution that has yet to start", running(), 3_600, Extend),
+    ("one that starts late has the whole start timeout", STARTS_LATE, 4_199, Extend),
+    ("one that starts late, and no longer", STARTS_LATE, 4_200, Kill),
+    # Its last report is not overdue: the work stands still, not the runner.
+    ("a stall by the runner's own word", alive(905, reported_at=after(1_741)), 1_800, NO_PROGRESS),
+    ("a stall, and the report is overdue", alive(905, reported_at=after(1_740)), 1_800, Extend),
+    ("handed over", alive(20, receipt_handle=None), 20, Extend(None, visibility_s=79, wait_s=15)),
+    (
+        "handed over long ago",
+        alive(41_400, receipt_handle=None),
+        41_400,
+        Extend(None, visibility_s=435, wait_s=300),
+    ),
+    (
+        "the time of the receive is not known",
+        alive(20, received_at=None),
+        20,
+        Extend(None, visibility_s=79, wait_s=15),
+    ),
+    # The next beat comes after 15 s. It may come a quarter late, and 20 s on top.
+    *(
+        (
+            f"a message that shows in {left_s} s",
+            alive(30, beats=1, lease_expires_at=after(30 + left_s)),
+            30,
+            Extend(handle, visibility_s, wait_s=15),
+        )
+        for left_s, handle, visibility_s in (
+            (39, None, 39),
+            (38, "handle-m-1-1", 79),
+            (-1, "handle-m-1-1", 79),
+        )
+    ),
+]
 
 
-def test_job_without_a_report_for_its_stall_timeout_is_ended() -> None:
-    silent = alive(905, reported_at=NOW + timedelta(seconds=900), beat_ages_s=(800, 960))
-    assert isinstance(decide(silent, 1_799), Extend)
-    assert decide(silent, 1_800) == Kill("JobStalled", "no report for 15m (stall_timeout 15m)")
-    older = alive(905, beat_ages_s=(800, 960))  # its runner's version does not say when it reports
-    assert decide(older, 1_800) == Kill("JobStalled", "no progress for 15m (stall_timeout 15m)")
-
-
-def test_job_is_not_stalled_while_its_row_takes_no_reports() -> None:
-    after_an_outage = alive(905, beat_ages_s=(800, 959))
-    assert decide(after_an_outage, 2_400) == Extend("handle-m-1-1", visibility_s=79, wait_s=15)
-    heard = alive(905, reported_at=NOW + timedelta(seconds=1_000), beat_ages_s=(970,))
-    assert isinstance(decide(heard, 1_800), Extend)
-    # The outage ended, and the row took a beat. The report may be on its way.
-    again = beaten(after_an_outage, NOW + timedelta(seconds=2_400), NOW)
-    assert isinstance(decide(again, 2_459), Extend)
-    assert isinstance(decide(again, 2_460), Kill)
-
-
-def test_task_without_a_sign_of_life_is_stalled_after_the_start_timeout() -> None:
-    beating = beaten(running(), NOW + timedelta(seconds=15), NOW)
-    assert isinstance(decide(beating, 614), Extend)
-    assert decide(beating, 615) == Kill("JobStalled", "the task gave no sign of life within 10m")
-
-
-def test_execution_that_starts_long_after_the_claim_has_the_whole_start_timeout() -> None:
-    assert isinstance(decide(running(), 3_600), Extend)
-    beating = beaten(running(), NOW + timedelta(seconds=3_600), NOW)
-    assert isinstance(decide(beating, 4_199), Extend)
-    assert isinstance(decide(beating, 4_200), Kill)
+@pytest.mark.parametrize(
+    ("row", "age_s", "decision"), [pytest.param(*each, id=name) for name, *each in DECISIONS]
+)
+def test_a_beat_extends_the_message_or_ends_the_task(
+    row: Lease, age_s: float, decision: object
+) -> None:
+    found = decide(row, age_s)
+    assert decision in (found, type(found))
 
 
 def test_many_beats_without_a_sign_of_life_are_stalled() -> None:
@@ -105,14 +152,6 @@ def test_attempt_keeps_the_times_of_its_last_sixty_beats() -> None:
         row = beaten(row, NOW + timedelta(seconds=age_s), NOW)
     assert row.attempt.beats == 62
     assert row.attempt.beat_ages_s == tuple(range(2, 62))
-
-
-def test_runner_that_reports_is_stalled_by_its_own_word() -> None:
-    """Its last report is not overdue: the work stands still, not the runner."""
-    reports = alive(905, reported_at=NOW + timedelta(seconds=1_741))
-    assert decide(reports, 1_800) == Kill("JobStalled", "no progress for 15m (stall_timeout 15m)")
-    overdue = changed(reports, reported_at=NOW + timedelta(seconds=1_740))
-    assert isinstance(decide(overdue, 1_800), Extend)
 
 
 def killed_after(stall_timeout_s: int, timing: LeaseSettings, stuck_at_s: float) -> float | None:
@@ -156,27 +195,6 @@ def test_attempt_that_reports_is_ended_when_it_is_stuck_and_not_before(
     killed_s = there(killed_after(stall_timeout_s, timing, stuck_at_s=4_000))
     late_s = timing.beat_ceiling_s + longest_report_wait_s(timing, stall_timeout_s)
     assert 0 < killed_s - 4_000 <= stall_timeout_s + late_s + timing.beat_floor_s
-
-
-def test_row_without_a_handle_or_without_the_time_of_its_receive_is_kept_up_alone() -> None:
-    handed_over = alive(20, receipt_handle=None)
-    assert decide(handed_over, 20) == Extend(None, visibility_s=79, wait_s=15)
-    long_ago = alive(41_400, receipt_handle=None)
-    assert decide(long_ago, 41_400) == Extend(None, visibility_s=435, wait_s=300)
-    unknown = alive(20, received_at=None)
-    assert decide(unknown, 20) == Extend(None, visibility_s=79, wait_s=15)
-
-
-@pytest.mark.parametrize(
-    ("left_s", "handle", "visibility_s"),
-    [(39, None, 39), (38, "handle-m-1-1", 79), (-1, "handle-m-1-1", 79)],
-)
-def test_message_is_extended_before_a_late_beat_would_show_it(
-    left_s: int, handle: str | None, visibility_s: int
-) -> None:
-    """The next beat comes after 15 s. It may come a quarter late, and 20 s on top."""
-    row = alive(30, beats=1, lease_expires_at=NOW + timedelta(seconds=30 + left_s))
-    assert decide(row, 30) == Extend(handle, visibility_s, wait_s=15)
 
 
 def test_wait_between_reports_grows_with_the_age_up_to_a_quarter_of_what_counts_as_silence() -> (

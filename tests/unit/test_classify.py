@@ -385,27 +385,6 @@ def test_evidence_and_row_determine_the_class_of_an_attempt(
     assert classify(lease, evidence).kind is kind
 
 
-@pytest.mark.parametrize(
-    "error", ["States.Timeout", "JobStalled", "JobCancelled", "ExecutionClosed"]
-)
-def test_task_that_may_still_run_is_stopped(error: str) -> None:
-    assert classify(STARTED, Evidence(error)).stop_task
-
-
-def test_stall_of_a_job_run_that_never_started_is_a_wait_for_a_place() -> None:
-    queued = on_emr(running())
-    for evidence in (Evidence("JobStalled", "no sign of life"), Evidence("States.Timeout")):
-        verdict = classify(queued, evidence)
-        assert (verdict.kind, verdict.stop_task) == (OutcomeClass.NOT_PLACED, True)
-
-
-def test_stall_of_a_driver_whose_executors_never_came_is_a_wait_for_a_place() -> None:
-    at = NOW + timedelta(minutes=15)
-    alone = changed(STARTED, progress={"phase": Phase.WAITING.value}, reported_at=at)
-    verdict = classify(alone, Evidence("JobStalled", "no progress"))
-    assert (verdict.kind, verdict.stop_task) == (OutcomeClass.NOT_PLACED, True)
-
-
 # What settle goes by, where several things are known of one attempt.
 
 
@@ -422,146 +401,194 @@ def test_a_sidecar_that_is_killed_makes_no_failure_of_a_task(
     assert _evidence_of({"containers": list(containers)}).error is None
 
 
-@pytest.mark.parametrize(
-    ("task", "said"),
-    [
-        (
-            {
-                "Containers": [{"Name": "job", "ExitCode": 137, "Reason": "OutOfMemoryError"}],
-                "StopCode": "EssentialContainerExited",
-                "StoppedReason": "Essential container in task exited",
-            },
-            (
-                "exit code 137; OutOfMemoryError; EssentialContainerExited; "
-                "Essential container in task exited"
-            ),
+# It last moved at NOW, its last report came a minute later, and its stall timeout is 15 minutes.
+CUT_OFF = changed(STARTED, progress={"phase": "running"}, reported_at=NOW + timedelta(minutes=1))
+RECORDED = changed(STARTED, result=RecordedResult(1, "failed", "a bad row"))
+COMMITTED = changed(STARTED, output=OUTPUT)
+# A driver whose executors never came.
+ALONE = changed(
+    STARTED,
+    progress={"phase": Phase.WAITING.value},
+    reported_at=NOW + timedelta(minutes=15),
+)
+THROTTLED = Evidence("ECS.AmazonECSException", "Rate exceeded")
+IN_WORDS = "ECS.AmazonECSException: Rate exceeded"
+STALLED, TIMED_OUT = Evidence("JobStalled", "no progress for 15m"), Evidence("States.Timeout")
+
+# By what the test shows: what is known, and what the verdict says of it.
+VERDICTS: dict[str, tuple[Lease, Evidence, Verdict]] = {
+    "a task that may still run is stopped": (
+        STARTED,
+        STALLED,
+        Verdict(OutcomeClass.INTERRUPTED, "no progress for 15m", stop_task=True),
+    ),
+    "also at a cancel": (
+        STARTED,
+        Evidence("JobCancelled", "cancelled at noon"),
+        Verdict(OutcomeClass.CANCELLED, "cancelled at noon", stop_task=True),
+    ),
+    "also of an execution that was stopped by hand": (
+        STARTED,
+        Evidence.execution_closed("ABORTED"),
+        Verdict(
+            OutcomeClass.INTERRUPTED,
+            "ExecutionClosed: the execution ended ABORTED before its attempt was settled",
+            stop_task=True,
         ),
-        ({"Containers": [{"Name": "job"}], "StopCode": "UserInitiated"}, "UserInitiated"),
-        ({"Containers": [{"Name": "job", "ExitCode": 0}]}, "exit code 0"),
-        ({"Containers": []}, "the task ended without an exit code"),
+    ),
+    "at its timeout, with the limit": (
+        changed(STARTED, progress={"phase": "running"}),
+        TIMED_OUT,
+        Verdict(OutcomeClass.TIMED_OUT, "ran longer than its timeout of 21600 s", stop_task=True),
+    ),
+    "a task that may come after its timeout is stopped too": (
+        running(),
+        TIMED_OUT,
+        Verdict(
+            OutcomeClass.INTERRUPTED,
+            "the task did not start within its timeout of 21600 s",
+            stop_task=True,
+        ),
+    ),
+    "a task that never reported, without a word": (
+        running(),
+        Evidence("JobStalled"),
+        Verdict(OutcomeClass.INTERRUPTED, "the task never started", stop_task=True),
+    ),
+    "a cancel of it, without a word": (
+        running(),
+        Evidence("JobCancelled"),
+        Verdict(OutcomeClass.CANCELLED, "JobCancelled", stop_task=True),
+    ),
+    "a silent runner is stopped as interrupted": (
+        CUT_OFF,
+        Evidence("JobStalled", "no report"),
+        Verdict(OutcomeClass.INTERRUPTED, "no report", stop_task=True),
+    ),
+    "a cancel of it is a cancel": (
+        CUT_OFF,
+        Evidence("JobCancelled", "by hand"),
+        Verdict(OutcomeClass.CANCELLED, "by hand", stop_task=True),
+    ),
+    "the lease of another": (
+        CUT_OFF,
+        Evidence("LeaseLost", "by another"),
+        Verdict(OutcomeClass.SUPERSEDED, "by another"),
+    ),
+    "a refusal of a task that has registered was a lost answer": (
+        STARTED,
+        THROTTLED,
+        Verdict(OutcomeClass.INTERRUPTED, IN_WORDS, stop_task=True),
+    ),
+    "without one it was a throttle": (
+        running(),
+        THROTTLED,
+        Verdict(OutcomeClass.NOT_PLACED, IN_WORDS),
+    ),
+    "all that ECS says of the end of a task": (
+        STARTED,
+        failed(
+            Containers=[{"Name": "job", "ExitCode": 137, "Reason": "OutOfMemoryError"}],
+            StopCode="EssentialContainerExited",
+            StoppedReason="Essential container in task exited",
+        ),
+        Verdict(
+            OutcomeClass.OUT_OF_MEMORY,
+            "exit code 137; OutOfMemoryError; EssentialContainerExited; "
+            "Essential container in task exited",
+        ),
+    ),
+    "a stop code alone": (
+        STARTED,
+        failed(Containers=[{"Name": "job"}], StopCode="UserInitiated"),
+        Verdict(OutcomeClass.INTERRUPTED, "UserInitiated"),
+    ),
+    "an exit code alone": (
+        STARTED,
+        failed(Containers=[{"Name": "job", "ExitCode": 0}]),
+        Verdict(OutcomeClass.FAILED, "exit code 0"),
+    ),
+    "an end without an exit code": (
+        STARTED,
+        failed(Containers=[]),
+        Verdict(OutcomeClass.INTERRUPTED, "the task ended without an exit code"),
+    ),
+    "a job run with its state and details": (
+        STARTED,
+        job_run("FAILED", "lost"),
+        Verdict(OutcomeClass.INTERRUPTED, "job run failed: lost"),
+    ),
+    "a job run without details": (
+        STARTED,
+        job_run("FAILED"),
+        Verdict(OutcomeClass.INTERRUPTED, "job run failed"),
+    ),
+    **{
+        f"a task of an attempt that committed is left to end at {error}": (
+            COMMITTED,
+            Evidence(error),
+            Verdict(OutcomeClass.SUCCEEDED, "output committed"),
+        )
+        for error in (None, "JobCancelled", "States.Timeout", "ExecutionClosed")
+    },
+    # It speaks for itself, and what may still run is stopped.
+    **{
+        f"a recorded failure at {evidence.error}": (
+            RECORDED,
+            evidence,
+            Verdict(OutcomeClass.FAILED, "a bad row", stop_task),
+        )
+        for evidence, stop_task in (
+            (TIMED_OUT, True),
+            (Evidence("JobStalled"), True),
+            (Evidence("JobCancelled"), True),
+            (Evidence("LeaseLost"), True),
+            (Evidence("ExecutionClosed"), True),
+            (failed(Containers=[{"ExitCode": 1}]), False),
+        )
+    },
+}
+
+
+@pytest.mark.parametrize("what", VERDICTS)
+def test_verdict_says_what_ended_the_attempt_and_whether_its_task_is_stopped(what: str) -> None:
+    row, evidence, verdict = VERDICTS[what]
+    assert classify(row, evidence) == verdict
+
+
+@pytest.mark.parametrize(
+    ("row", "evidence", "kind", "said"),
+    [
+        pytest.param(on_emr(running()), STALLED, OutcomeClass.NOT_PLACED, "", id="job run"),
+        pytest.param(on_emr(running()), TIMED_OUT, OutcomeClass.NOT_PLACED, "", id="its timeout"),
+        pytest.param(ALONE, STALLED, OutcomeClass.NOT_PLACED, "", id="no executors"),
+        pytest.param(
+            changed(STARTED, progress_at=NOW + timedelta(seconds=21_000)),
+            TIMED_OUT,
+            OutcomeClass.INTERRUPTED,
+            "nothing had moved for 600 s",
+            id="a runner that waited",
+        ),
+        pytest.param(
+            CUT_OFF,
+            TIMED_OUT,
+            OutcomeClass.INTERRUPTED,
+            "its last report was long past",
+            id="a runner that fell silent long before",
+        ),
     ],
 )
-def test_verdict_says_all_that_ecs_says_of_the_end_of_a_task(
-    task: dict[str, Any], said: str
+def test_what_waited_or_was_cut_off_is_stopped_and_says_why(
+    row: Lease, evidence: Evidence, kind: OutcomeClass, said: str
 ) -> None:
-    assert classify(STARTED, failed(**task)).detail == said
-
-
-def test_verdict_of_a_job_run_names_its_state_and_its_details() -> None:
-    assert classify(STARTED, job_run("FAILED", "lost")).detail == "job run failed: lost"
-    assert classify(STARTED, job_run("FAILED")).detail == "job run failed"
-
-
-def test_refusal_of_a_task_that_has_registered_was_a_lost_answer_and_the_task_is_stopped() -> None:
-    words = "ECS.AmazonECSException: Rate exceeded"
-    evidence = Evidence("ECS.AmazonECSException", "Rate exceeded")
-
-    assert classify(STARTED, evidence) == Verdict(OutcomeClass.INTERRUPTED, words, stop_task=True)
-    assert classify(running(), evidence) == Verdict(OutcomeClass.NOT_PLACED, words)
+    verdict = classify(row, evidence)
+    assert (verdict.kind, verdict.stop_task) == (kind, True)
+    assert said in verdict.detail
 
 
 def test_size_above_the_accounts_limit_says_the_way_out() -> None:
     evidence = Evidence("ECS.ClientException", "the configuration is above your limit")
-
     assert "take a smaller size" in classify(running(), evidence).detail
-
-
-@pytest.mark.parametrize(
-    ("evidence", "detail"),
-    [
-        (Evidence("JobStalled", "no progress for 15m"), "no progress for 15m"),
-        (Evidence("JobStalled"), "the task never started"),
-        (Evidence("JobCancelled", "cancelled at noon"), "cancelled at noon"),
-        (Evidence("JobCancelled"), "JobCancelled"),
-        (Evidence("States.Timeout"), "the task did not start within its timeout of 21600 s"),
-    ],
-)
-def test_verdict_on_an_attempt_that_never_reported_says_what_ended_it(
-    evidence: Evidence, detail: str
-) -> None:
-    assert classify(running(), evidence).detail == detail
-
-
-def test_execution_that_was_stopped_by_hand_says_so() -> None:
-    assert classify(running(), Evidence.execution_closed("ABORTED")).detail == (
-        "ExecutionClosed: the execution ended ABORTED before its attempt was settled"
-    )
-
-
-def test_timeout_before_the_first_report_stops_the_task_that_may_come() -> None:
-    assert classify(running(), Evidence("States.Timeout")).stop_task
-
-
-def test_timeout_of_a_job_at_work_stops_it_and_names_the_limit() -> None:
-    at_work = changed(STARTED, progress={"phase": "running"})
-
-    assert classify(at_work, Evidence("States.Timeout")) == Verdict(
-        OutcomeClass.TIMED_OUT, "ran longer than its timeout of 21600 s", stop_task=True
-    )
-
-
-def test_timeout_of_a_waiting_runner_says_for_how_long_nothing_had_moved() -> None:
-    verdict = classify(
-        changed(STARTED, progress_at=NOW + timedelta(seconds=21_000)), Evidence("States.Timeout")
-    )
-
-    assert (verdict.kind, verdict.stop_task) == (OutcomeClass.INTERRUPTED, True)
-    assert "nothing had moved for 600 s" in verdict.detail
-
-
-@pytest.mark.parametrize("error", [None, "JobCancelled", "States.Timeout", "ExecutionClosed"])
-def test_task_of_an_attempt_that_committed_is_left_to_end(error: str | None) -> None:
-    assert classify(changed(STARTED, output=OUTPUT), Evidence(error)) == Verdict(
-        OutcomeClass.SUCCEEDED, "output committed", stop_task=False
-    )
-
-
-@pytest.mark.parametrize(
-    ("evidence", "stop_task"),
-    [
-        (Evidence("States.Timeout"), True),
-        (Evidence("JobStalled"), True),
-        (Evidence("JobCancelled"), True),
-        (Evidence("LeaseLost"), True),
-        (Evidence("ExecutionClosed"), True),
-        (failed(Containers=[{"ExitCode": 1}]), False),
-    ],
-)
-def test_recorded_failure_speaks_for_itself_and_what_may_still_run_is_stopped(
-    evidence: Evidence, *, stop_task: bool
-) -> None:
-    row = changed(STARTED, result=RecordedResult(1, "failed", "a bad row"))
-
-    assert classify(row, evidence) == Verdict(OutcomeClass.FAILED, "a bad row", stop_task)
-
-
-# It last moved at NOW, its last report came a minute later, and its stall timeout is 15 minutes.
-CUT_OFF = changed(STARTED, progress={"phase": "running"}, reported_at=NOW + timedelta(minutes=1))
-
-
-def test_silent_runner_is_stopped_as_interrupted_but_a_cancel_of_it_is_a_cancel() -> None:
-    assert classify(CUT_OFF, Evidence("JobStalled", "no report")) == Verdict(
-        OutcomeClass.INTERRUPTED, "no report", stop_task=True
-    )
-    assert classify(CUT_OFF, Evidence("JobCancelled", "by hand")) == Verdict(
-        OutcomeClass.CANCELLED, "by hand", stop_task=True
-    )
-    assert classify(CUT_OFF, Evidence("LeaseLost", "by another")) == Verdict(
-        OutcomeClass.SUPERSEDED, "by another", stop_task=False
-    )
-
-
-def test_runner_that_reported_until_a_minute_before_its_stall_was_not_cut_off() -> None:
-    heard = changed(CUT_OFF, reported_at=NOW + timedelta(minutes=14))
-
-    assert classify(heard, Evidence("JobStalled")).kind is OutcomeClass.STALLED
-
-
-def test_timeout_of_a_runner_that_fell_silent_long_before_stops_it() -> None:
-    verdict = classify(CUT_OFF, Evidence("States.Timeout"))
-
-    assert (verdict.kind, verdict.stop_task) == (OutcomeClass.INTERRUPTED, True)
-    assert "its last report was long past" in verdict.detail
 
 
 @pytest.mark.parametrize(

@@ -263,13 +263,41 @@ COMMITTED = changed(
 )
 
 
-def test_job_of_a_void_commit_is_released_at_once_and_owes_nothing() -> None:
-    row = reopened(COMMITTED, LeaseSettings(), LATER, Random(1))
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        pytest.param(
+            {},
+            {"state": State.RELEASED, "owed": (), "retry_at": LATER, "cancel_requested_at": None},
+            id="released at once",
+        ),
+        pytest.param(
+            {"cancelled_at": LATER},
+            {"state": State.RELEASED, "cancel_requested_at": LATER},
+            id="cancelled before",
+        ),
+        pytest.param(
+            {"interruptions": LeaseSettings().max_interruptions - 1},
+            # What was sent while it seemed to have succeeded is older than its death.
+            {
+                "state": State.DEAD,
+                "owed": (Owed.DEAD_LETTER, Owed.DELETE),
+                "settled_at": LATER,
+            },
+            id="void too often",
+        ),
+    ],
+)
+def test_job_of_a_void_commit_was_interrupted(
+    changes: dict[str, Any], found: dict[str, Any]
+) -> None:
+    before = replace(COMMITTED, **changes)
+    row = reopened(before, LeaseSettings(), LATER, Random(1))
 
-    assert (row.state, row.owed, row.retry_at) == (State.RELEASED, (), LATER)
+    assert {name: getattr(row, name) for name in found} == found
     assert (row.last_class, row.last_error) == ("interrupted", "the committed output was void")
+    assert row.interruptions == before.interruptions + 1
     assert (row.attempt.output, row.attempt.result, row.attempt.gone_at) == (None, None, None)
-    assert (row.interruptions, row.cancel_requested_at) == (1, None)
 
 
 def test_job_whose_commit_was_void_before_backs_off() -> None:
@@ -279,27 +307,6 @@ def test_job_whose_commit_was_void_before_backs_off() -> None:
 
     assert row.retry_at is not None
     assert row.retry_at > LATER
-
-
-def test_job_whose_commit_was_void_too_often_is_dead() -> None:
-    timing = LeaseSettings()
-    before = replace(COMMITTED, interruptions=timing.max_interruptions - 1)
-
-    row = reopened(before, timing, LATER, Random(1))
-
-    assert (row.state, row.owed) == (State.DEAD, (Owed.DEAD_LETTER, Owed.DELETE))
-    assert (row.last_class, row.last_error) == ("interrupted", "the committed output was void")
-    # What was sent while it seemed to have succeeded is older than its death.
-    assert row.settled_at == LATER
-    assert not row.was_over(LATER - timedelta(minutes=1))
-
-
-def test_job_that_was_cancelled_before_its_commit_was_void_has_the_mark() -> None:
-    before = replace(COMMITTED, cancelled_at=LATER)
-
-    row = reopened(before, LeaseSettings(), LATER, Random(1))
-
-    assert (row.state, row.cancel_requested_at) == (State.RELEASED, LATER)
 
 
 def test_a_wait_for_a_place_is_over_with_an_attempt_that_committed() -> None:
@@ -314,6 +321,3 @@ def test_a_wait_for_a_place_is_over_with_an_attempt_that_committed() -> None:
 
     assert after.state is State.RELEASED
     assert after.unplaced_since == LATER
-
-
-# What single fields of a row say: the request before the stage, and one time before another.

@@ -19,20 +19,47 @@ PASSWORD = 'p"4s/s w0rd+é'
 KEY = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG\n9w0BAQEFAASCBKcwggSj\n"
 
 
+FIELDS = {"username": "shop_reader", "password": "short", "port": 5432, "db": {"dsn": "x" * 9}}
+URL = "postgresql://reader:s3cre@db.example:5432/shop"
+
+
 @pytest.mark.parametrize(
-    "written",
+    ("secrets", "said", "masked"),
     [
-        PASSWORD,
-        repr(PASSWORD)[1:-1],
-        json.dumps(PASSWORD)[1:-1],
-        json.dumps(json.dumps(PASSWORD))[3:-3],
-        quote(PASSWORD, safe=""),
-        quote_plus(PASSWORD),
+        # As it may be written.
+        *(
+            ({"A": PASSWORD}, f"login as a with {written} failed", "login as a with [A] failed")
+            for written in (
+                PASSWORD,
+                repr(PASSWORD)[1:-1],
+                json.dumps(PASSWORD)[1:-1],
+                json.dumps(json.dumps(PASSWORD))[3:-3],
+                quote(PASSWORD, safe=""),
+                quote_plus(PASSWORD),
+            )
+        ),
+        # Each line of it is one.
+        ({"KEY": KEY}, "cannot read 9w0BAQEFAASCBKcwggSj", "cannot read [KEY]"),
+        ({"KEY": KEY}, f"cannot read {KEY!r}", "cannot read '[KEY]'"),
+        # The fields of its JSON are, by their names.
+        (
+            {"DB": json.dumps(FIELDS)},
+            "shop_reader/short at 5432",
+            "[DB.username]/[DB.password] at 5432",
+        ),
+        ({"DB": json.dumps(FIELDS)}, "x" * 9, "[DB.db.dsn]"),
+        # The password of a URL is, and so is the whole.
+        ({"DSN": URL}, "no login with s3cre", "no login with [DSN]"),
+        # Of two that begin alike the longer is meant.
+        ({"ONE": "hunter", "TWO": "hunter22"}, "hunter22, hunter2", "[TWO], [ONE]2"),
+        # A short one masks nothing.
+        ({"A": "a", "B": "", "C": "abcd"}, "abcd a", "abcd a"),
     ],
 )
-def test_a_secret_is_found_as_it_may_be_written(written: str) -> None:
-    said = Mask({"DB_PASSWORD": PASSWORD})(f"login as a with {written} failed")
-    assert said == "login as a with [DB_PASSWORD] failed"
+def test_a_secret_is_masked_where_it_is_said(
+    secrets: dict[str, str], said: str, masked: str
+) -> None:
+    assert Mask(secrets)(said) == masked
 
 
 def test_a_secret_is_found_in_base64_also_after_a_name() -> None:
@@ -42,19 +69,6 @@ def test_a_secret_is_found_in_base64_also_after_a_name() -> None:
         assert "[TOKEN]" in masked
         # Characters at the ends are made of other bytes, too.
         assert len(masked.replace("[TOKEN]", "")) <= len(f"Basic {before}") + 6
-
-
-def test_each_line_of_a_secret_is_one() -> None:
-    mask = Mask({"KEY": KEY})
-    assert mask("cannot read 9w0BAQEFAASCBKcwggSj") == "cannot read [KEY]"
-    assert mask(f"cannot read {KEY!r}") == "cannot read '[KEY]'"
-
-
-def test_fields_of_a_secrets_json_are_secrets_by_their_names() -> None:
-    secret = {"username": "shop_reader", "password": "short", "port": 5432, "db": {"dsn": "x" * 9}}
-    mask = Mask({"DB": json.dumps(secret)})
-    assert mask("shop_reader/short at 5432") == "[DB.username]/[DB.password] at 5432"
-    assert mask("x" * 9) == "[DB.db.dsn]"
 
 
 @pytest.mark.parametrize(
@@ -70,20 +84,6 @@ def test_fields_of_a_secrets_json_are_secrets_by_their_names() -> None:
 def test_what_a_secret_holds_is_found_in_its_parts_too(secret: str, said: str) -> None:
     assert "[" in (masked := Mask({"A": secret})(f"no login with {said}"))
     assert said not in masked
-
-
-def test_the_password_of_a_url_is_a_secret_and_so_is_the_whole() -> None:
-    mask = Mask({"DSN": "postgresql://reader:s3cre@db.example:5432/shop"})
-    assert mask("no login with s3cre") == "no login with [DSN]"
-
-
-def test_of_two_secrets_that_begin_alike_the_longer_is_meant() -> None:
-    mask = Mask({"ONE": "hunter", "TWO": "hunter22"})
-    assert mask("hunter22, hunter2") == "[TWO], [ONE]2"
-
-
-def test_a_short_secret_masks_nothing() -> None:
-    assert Mask({"A": "a", "B": "", "C": "abcd"})("abcd a") == "abcd a"
 
 
 def test_a_document_loses_secrets_in_texts_and_keys_and_keeps_its_numbers() -> None:

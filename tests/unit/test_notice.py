@@ -104,11 +104,6 @@ def test_a_later_run_has_another_id_and_a_later_attempt_the_same() -> None:
     assert first.subject == other.subject
 
 
-def test_an_end_counts_what_was_tried() -> None:
-    dead = notice.ended(running(state=State.DEAD, failures=3, interruptions=4))
-    assert json.loads(dead.body)["attempts"] == 7
-
-
 @pytest.mark.parametrize(
     ("message_id", "key", "job_id", "subject"),
     [
@@ -152,24 +147,33 @@ def test_an_event_says_what_people_call_the_job() -> None:
         assert (event["label"], event["tags"]) == ("7 October", {"day": "7"})
 
 
-def test_a_success_after_failures_has_no_reason() -> None:
-    done = notice.ended(running(state=State.SUCCEEDED, output=output, last_error="x"))
-    assert json.loads(done.body)["reason"] is None
-
-
-def test_a_success_names_all_its_outputs() -> None:
-    several = replace(output, beside=(NamedOutput("report", 1, 1, "s3://b/report/"),))
-    done = notice.ended(running(state=State.SUCCEEDED, output=several))
-    assert json.loads(done.body)["outputs"] == {"report": "s3://b/report/"}
-
-
-def test_only_a_success_has_an_output_and_results() -> None:
-    dead = json.loads(notice.ended(running(state=State.DEAD, output=output)).body)
-    assert (dead["output"], dead["result"], dead["rows"], dead["metrics"]) == (None, None, {}, {})
-    done = json.loads(notice.ended(running(state=State.SUCCEEDED, output=output)).body)
-    assert (done["result"], done["rows"], done["metrics"]) == (
-        *({"day": 7}, {".": 3}, {"bad_rows": 2}),
-    )
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        (running(state=State.DEAD, failures=3, interruptions=4), {"attempts": 7}),
+        (
+            running(state=State.DEAD, output=output),
+            {"output": None, "result": None, "rows": {}, "metrics": {}},
+        ),
+        (
+            running(state=State.SUCCEEDED, output=output, last_error="of an earlier attempt"),
+            {"result": {"day": 7}, "rows": {".": 3}, "metrics": {"bad_rows": 2}, "reason": None},
+        ),
+        (
+            running(
+                state=State.SUCCEEDED,
+                output=replace(output, beside=(NamedOutput("report", 1, 1, "s3://b/report/"),)),
+            ),
+            {"outputs": {"report": "s3://b/report/"}},
+        ),
+    ],
+    ids=["tries", "a death", "a success", "several outputs"],
+)
+def test_an_end_counts_its_tries_and_only_a_success_has_outputs_and_results(
+    row: Lease, told: dict[str, Any]
+) -> None:
+    event = json.loads(notice.ended(row).body)
+    assert {name: event[name] for name in told} == told
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,9 @@ def known(*stages: Stage) -> RuntimeSettings:
     return settings(stages=stages)
 
 
+DATES = known(*BY_DATE)
+
+
 def succeeded(name: str, job_id: str = "x", *, of: RuntimeSettings, **changes: Any) -> Lease:
     output = CommittedOutput(1, 1, 10, prefix=f"s3://data/{name}/{job_id}/", seal="s")
     row = changed(running(), key=f"{name}#{job_id}", stage=name, run=5, output=output, **changes)
@@ -110,9 +113,22 @@ LINE = (
 )
 
 
-@pytest.mark.parametrize("opener", ["plan", "fetch", "clean"])
-def test_join_may_name_any_stage_that_leads_to_it(opener: str) -> None:
-    assert refused(*LINE, {"name": "report", "join": opener}) == []
+RETIRED = {"name": "clean", "next": ("report",), "advanced": {"retired": True}}
+
+
+@pytest.mark.parametrize(
+    ("stages", "opener"),
+    [
+        (LINE, "plan"),
+        (LINE, "fetch"),
+        (LINE, "clean"),
+        (({"name": "plan"}, RETIRED), "plan"),  # it keeps its opener while one between is retired
+    ],
+)
+def test_join_may_name_any_stage_that_leads_to_it(
+    stages: tuple[dict[str, Any], ...], opener: str
+) -> None:
+    assert refused(*stages, {"name": "report", "join": opener}) == []
 
 
 @pytest.mark.parametrize(
@@ -157,19 +173,10 @@ def test_joins_whose_jobs_cannot_be_told_apart_are_refused(
     assert any(re.search(problem, each) for each in refused(*stages))
 
 
-def test_join_keeps_its_opener_while_a_stage_between_them_is_retired() -> None:
-    stages = (
-        {"name": "plan"},
-        {"name": "clean", "next": ("report",), "advanced": {"retired": True}},
-    )
-
-    assert refused(*stages, {"name": "report", "join": "plan"}) == []
-
-
 @pytest.mark.parametrize("opener", ["report", "after", "last"])
 def test_retired_stage_does_not_hide_an_opener_behind_its_join(opener: str) -> None:
     stages = (
-        {"name": "clean", "next": ("report",), "advanced": {"retired": True}},
+        RETIRED,
         {"name": "report", "join": opener, "next": ("after",)},
         {"name": "after", "next": ("last",)},
         {"name": "last"},
@@ -185,18 +192,17 @@ def test_name_of_an_opener_is_a_name_of_a_stage() -> None:
 
 
 def test_run_opens_the_joins_of_its_stage_and_none_that_was_opened_before() -> None:
-    of = known(*BY_DATE)
-    plan = succeeded("plan", of=of)
-    (fetch,) = led_to(plan, of)
+    plan = succeeded("plan", of=DATES)
+    (fetch,) = led_to(plan, DATES)
 
     assert (plan.opens, fetch.opens) == (("report",), ())
 
 
 def test_job_sent_behind_an_opener_opens_no_join() -> None:
-    of = known(*BY_DATE)
-
-    assert succeeded("clean", of=of).opens == ()
-    assert [Pipeline(of.stages).not_opened_from(name) for name in ("plan", "clean", "report")] == [
+    assert succeeded("clean", of=DATES).opens == ()
+    assert [
+        Pipeline(DATES.stages).not_opened_from(name) for name in ("plan", "clean", "report")
+    ] == [
         [],
         ["report"],
         [],
@@ -204,13 +210,12 @@ def test_job_sent_behind_an_opener_opens_no_join() -> None:
 
 
 def test_job_that_emits_one_opens_no_fan_out() -> None:
-    of = known(*BY_DATE)
-    plan = succeeded("plan", of=of)
-    days = led_to(plan, of, {"fetch": [{}, {}]})
-    cleaned = [each for day in days for each in led_to(day, of, {"clean": [{}]})]
+    plan = succeeded("plan", of=DATES)
+    days = led_to(plan, DATES, {"fetch": [{}, {}]})
+    cleaned = [each for day in days for each in led_to(day, DATES, {"clean": [{}]})]
 
     changes = [
-        [(each.path, dict(each.by), each.output) for each in replaced(*of_job, of)]
+        [(each.path, dict(each.by), each.output) for each in replaced(*of_job, DATES)]
         for of_job in [
             (plan, {"fetch": [{}, {}]}),
             (days[1], {"clean": [{}]}),
@@ -224,7 +229,7 @@ def test_job_that_emits_one_opens_no_fan_out() -> None:
         [((("fetch", 1),), {"clean": 1}, None)],
         [(place, {}, f"s3://data/clean/{cleaned[1].job_id}/")],
     ]
-    assert {each.join.key for row in cleaned for each in replaced(row, None, of)} == {
+    assert {each.join.key for row in cleaned for each in replaced(row, None, DATES)} == {
         "join#report#plan#x"
     }
 
@@ -265,11 +270,10 @@ def test_job_that_emits_for_another_stage_alone_leaves_nothing_to_wait_for() -> 
 
 
 def test_row_of_an_earlier_version_is_in_no_join_that_counts() -> None:
-    of = known(*BY_DATE)
     old = replace(
-        succeeded("clean", of=of),
+        succeeded("clean", of=DATES),
         opens=(),
         lineage=Lineage(root="plan#x", parent="fetch#y"),
     )
 
-    assert list(replaced(old, None, of)) == []
+    assert list(replaced(old, None, DATES)) == []

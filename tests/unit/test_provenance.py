@@ -1,6 +1,7 @@
 """What an output says of where it comes from, in a manifest and in a table's snapshot."""
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import pytest
@@ -166,35 +167,34 @@ def writers_of(text: str, listing: InputListing, etag: str = "") -> list[str]:
     return [each.key for each in read.writers]
 
 
-def test_the_nearest_output_around_an_input_is_its_writer() -> None:
-    listing = listing_of("s3://data/out/", "s3://data/out/day=1/", "s3://data/other/")
-
-    assert writers_of("s3://data/out/day=1/", listing) == ["main#job-1"]
-    assert writers_of("s3://data/out/day=2/", listing) == ["main#job-0"]
-    assert writers_of("s3://data/outer/", listing) == []
-    assert writers_of("s3://data/out", listing) == ["main#job-0"]
-    assert writers_of("s3://data/raw/a.csv", listing) == []
+NEAR = ("s3://data/out/", "s3://data/out/day=1/", "s3://data/other/")
+BELOW = ("s3://data/clean/m1/", "s3://data/clean/m2/", "s3://data/cleaner/")
+ALIKE = ("s3://data/a-1/", "s3://data/a-2/", "s3://data/b-1/")
 
 
-def test_the_outputs_below_an_input_are_its_writers() -> None:
-    listing = listing_of("s3://data/clean/m1/", "s3://data/clean/m2/", "s3://data/cleaner/")
-
-    assert writers_of("s3://data/clean", listing) == ["main#job-0", "main#job-1"]
-
-
-def test_an_object_that_is_named_by_itself_is_of_no_output() -> None:
-    listing = listing_of("s3://data/out/")
-
-    assert writers_of("s3://data/out/_notes.csv", listing, etag='"e"') == []
-
-
-def test_a_glob_is_of_each_output_that_it_matches_and_of_ten_at_most() -> None:
-    listing = listing_of("s3://data/a-1/", "s3://data/a-2/", "s3://data/b-1/")
-    assert writers_of("s3://data/a-*/", listing) == ["main#job-0", "main#job-1"]
-    assert writers_of("s3://data/a-1/day=*/", listing) == ["main#job-0"]
-
-    many = listing_of(*(f"s3://data/a-{n:02}/" for n in range(20)))
-    assert len(writers_of("s3://data/a-*/", many)) == 10
+@pytest.mark.parametrize(
+    ("places", "text", "etag", "found"),
+    [
+        # The nearest output around it.
+        (NEAR, "s3://data/out/day=1/", "", [1]),
+        (NEAR, "s3://data/out/day=2/", "", [0]),
+        (NEAR, "s3://data/outer/", "", []),
+        (NEAR, "s3://data/out", "", [0]),
+        (NEAR, "s3://data/raw/a.csv", "", []),
+        # The outputs below it.
+        (BELOW, "s3://data/clean", "", [0, 1]),
+        # An object that is named by itself is of no output.
+        (NEAR, "s3://data/out/_notes.csv", "e", []),
+        # A glob is of each output that it matches, and of ten at most.
+        (ALIKE, "s3://data/a-*/", "", [0, 1]),
+        (ALIKE, "s3://data/a-1/day=*/", "", [0]),
+        ([f"s3://data/a-{n:02}/" for n in range(20)], "s3://data/a-*/", "", list(range(10))),
+    ],
+)
+def test_the_outputs_around_or_below_an_input_are_its_writers(
+    places: Sequence[str], text: str, etag: str, found: list[int]
+) -> None:
+    assert writers_of(text, listing_of(*places), etag) == [f"main#job-{n}" for n in found]
 
 
 def test_a_join_of_thousands_looks_along_the_path_of_each_input_alone() -> None:

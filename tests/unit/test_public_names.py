@@ -9,17 +9,8 @@ import longhaul.job
 import longhaul.testing
 from tests.public_names import members, undocumented
 
-MODULES = (longhaul.client, longhaul.job, longhaul.testing)
-
-
-@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
-def test_every_public_name_is_documented(module: ModuleType) -> None:
-    assert module.__doc__
-    assert undocumented(module) == []
-
-
-def test_what_a_job_imports() -> None:
-    assert members(longhaul.job) == {
+NAMES = {
+    longhaul.job: {
         "ArrowStream": "",
         "Format": "",
         "Input": "path extensions types",
@@ -31,11 +22,8 @@ def test_what_a_job_imports() -> None:
         "Parent": "id stage run attempt result rows metrics",
         "PermanentJobError": "",
         "Request": "",
-    }
-
-
-def test_what_tests_of_jobs_import() -> None:
-    assert members(longhaul.testing) == {
+    },
+    longhaul.testing: {
         "Emitted": "",
         "KeptResult": "",
         "MakeJob": "",
@@ -47,11 +35,8 @@ def test_what_tests_of_jobs_import() -> None:
         "metrics": "",
         "spark": "",
         "written": "",
-    }
-
-
-def test_what_a_producer_imports() -> None:
-    assert members(longhaul.client) == {
+    },
+    longhaul.client: {
         "AmbiguousJobError": "",
         "Client": "submit submit_many status wait result cancel rerun",
         "ForeignStackError": "",
@@ -83,4 +68,12 @@ def test_what_a_producer_imports() -> None:
         "SubmittedJob": "job_id stage message_id awaited",
         "UnsentRequest": "request reason",
         "WaitTimeoutError": "",
-    }
+    },
+}
+
+
+@pytest.mark.parametrize("module", NAMES, ids=lambda module: module.__name__)
+def test_every_public_name_is_meant_and_documented(module: ModuleType) -> None:
+    assert members(module) == NAMES[module]
+    assert module.__doc__
+    assert undocumented(module) == []

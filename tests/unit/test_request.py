@@ -16,6 +16,7 @@ from longhaul.core.request import JobRequest, parse_job_id, read_request
 from longhaul.core.settings import EmrApplication, PathPolicy
 from longhaul.operations.letter import sent_again
 from longhaul.operations.submit import new_ids
+from tests import builders
 from tests.builders import BUCKET, NOW, body, settings, stage
 
 
@@ -91,10 +92,16 @@ def test_engine_of_the_stack_is_accepted_and_any_other_is_refused_by_name() -> N
         ("[" * 100_000, "the body is nested too deeply"),
         ('{"a":' * 100_000, "the body is nested too deeply"),
         ('{"params": NaN}', "the body is not valid JSON"),
+        ('{"job": "sql"}', "output: is missing"),
+        (
+            body(params={"limit": 1}).replace('"limit": 1', '"limit": 1e999'),
+            "params: Out of range float values are not JSON compliant",
+        ),
     ],
 )
-def test_body_that_is_no_json_object_is_refused(text: str, problem: str) -> None:
-    assert problems_of(text) == [problem]
+def test_body_that_is_no_request_is_refused(text: str, problem: str) -> None:
+    (found,) = problems_of(text)
+    assert found.startswith(problem)
 
 
 @pytest.mark.parametrize(
@@ -105,6 +112,8 @@ def test_body_that_is_no_json_object_is_refused(text: str, problem: str) -> None
             "job: unknown job; known: daily_delays, flights_clean, sql",
         ),
         ({"priority": 1}, "priority: unknown field; known: version, job, job_id"),
+        # It cannot forge a log line.
+        ({"a\nERROR all is lost": 1}, "a\\nERROR all is lost: unknown field"),
         ({"job": 7}, "job: Input should be a valid string"),
         (
             {"job": "../sql"},
@@ -272,16 +281,6 @@ def test_problems_never_quote_values_of_the_body() -> None:
     )
 
 
-def test_field_that_is_needed_and_missing_is_named() -> None:
-    assert problems_of('{"job": "sql"}') == ["output: is missing"]
-
-
-def test_number_beyond_what_json_can_hold_is_refused() -> None:
-    with_infinity = body(params={"limit": 1}).replace('"limit": 1', '"limit": 1e999')
-    (problem,) = problems_of(with_infinity)
-    assert problem.startswith("params: Out of range float values are not JSON compliant")
-
-
 @pytest.mark.parametrize("document", [7, None, "object", ["object"]])
 def test_what_is_no_object_of_json_is_no_request(document: object) -> None:
     with pytest.raises(ValidationError):
@@ -299,9 +298,22 @@ def test_job_id_of_an_attribute_follows_the_rule_of_the_body(job_id: str) -> Non
         parse_job_id(job_id)
 
 
-def test_an_id_that_is_made_for_a_request_is_no_option_of_a_command() -> None:
-    made = new_ids(NOW, Random(1))("ü-report")
-    assert made.startswith("report-")
+@pytest.mark.parametrize(
+    ("job", "name"),
+    [
+        ("ü-report", "report-"),  # an id is no option of a command
+        ("a b", "a-b-"),
+        ("x(1)", "x-1-"),
+        ("y" * 140, "y"),
+        ("..", ""),
+        (f"s3://{BUCKET}/jobs/v1.2.py", "s3-"),
+    ],
+)
+def test_an_id_that_is_made_for_a_request_is_one_whatever_its_job_is_called(
+    job: str, name: str
+) -> None:
+    made = new_ids(NOW, Random(1))(job)
+    assert made.startswith(name)
     assert parse_job_id(made) == made
 
 
@@ -339,11 +351,6 @@ def test_a_body_has_so_many_lists_and_objects_at_most(item: str) -> None:
     assert problem.startswith("the body has more than 100,000 lists and objects: put what is large")
 
 
-def test_field_name_cannot_forge_a_log_line() -> None:
-    (problem,) = problems_of(body(**{"a\nERROR all is lost": 1}))
-    assert "\n" not in problem
-
-
 def test_output_prefix_needs_no_trailing_slash() -> None:
     assert (
         parse_request(body(output=f"s3://{BUCKET}/clean"), settings(), stage()).output
@@ -365,14 +372,11 @@ CODE_ALLOWED = settings(
 )
 
 
-@pytest.mark.parametrize("path", [f"s3://{BUCKET}/jobs/clean/orders.py", "s3://code/orders.py"])
-def test_code_from_an_allowed_prefix_is_accepted_as_a_job(path: str) -> None:
-    assert parse_request(body(job=path), CODE_ALLOWED, stage()).job == path
-
-
 @pytest.mark.parametrize(
     ("path", "problem"),
     [
+        (f"s3://{BUCKET}/jobs/clean/orders.py", None),
+        ("s3://code/orders.py", None),
         (
             f"s3://{BUCKET}/raw/a.py",
             f"not under a prefix that code may come from: s3://{BUCKET}/jobs/, s3://code/",
@@ -385,53 +389,44 @@ def test_code_from_an_allowed_prefix_is_accepted_as_a_job(path: str) -> None:
         (f"s3://{BUCKET}/jobs/", "must be one Python file: s3://…/name.py"),
     ],
 )
-def test_code_from_another_prefix_is_refused(path: str, problem: str) -> None:
-    with pytest.raises(InvalidRequestError) as refused:
-        parse_request(body(job=path), CODE_ALLOWED, stage())
-    assert refused.value.problems[0].startswith(f"job: {problem}")
+def test_code_comes_from_the_allowed_prefixes_alone(path: str, problem: str | None) -> None:
+    found = builders.problems_of(CODE_ALLOWED, job=path)
+    assert [each.startswith(f"job: {problem}") for each in found] == [True] * (problem is not None)
 
 
-def test_default_mode_has_the_same_fingerprint_whether_written_or_not() -> None:
-    plain = parse_request(body(), settings(), stage()).fingerprint()
-    assert parse_request(body(mode="overwrite"), settings(), stage()).fingerprint() == plain
-    assert parse_request(body(mode="append"), settings(), stage()).fingerprint() != plain
+@pytest.mark.parametrize(
+    ("change", "is_same"),
+    [
+        ({"mode": "overwrite"}, True),  # the default
+        ({"mode": "append"}, False),
+        ({"params": {"a": 1}}, False),
+        ({"timeout": "1h"}, False),
+        ({"outputs": {}}, True),
+        ({"outputs": {"report": f"s3://{BUCKET}/report/"}}, False),
+        # Where it comes from, and what it is called.
+        ({"job_id": "named"}, True),
+        ({"lineage": {"root": "main#a", "parent": "main#a"}}, True),
+        ({"afresh": True}, True),
+        ({"label": "2026-10-07", "tags": {"day": "2026-10-07"}}, True),
+    ],
+)
+def test_requests_for_the_same_work_have_the_same_fingerprint(
+    change: dict[str, Any], *, is_same: bool
+) -> None:
+    plain, changed = (JobRequest.model_validate_json(text) for text in (body(), body(**change)))
+    assert (changed.fingerprint() == plain.fingerprint()) is is_same
 
 
-def test_requests_for_the_same_work_have_the_same_fingerprint() -> None:
-    plain = parse_request(body(), settings(), stage())
-    assert (
-        plain.fingerprint()
-        == parse_request(
-            json.dumps(dict(reversed(json.loads(body(job_id="named")).items()))),
-            settings(),
-            stage(),
-        ).fingerprint()
-    )
-    assert (
-        plain.fingerprint()
-        != parse_request(body(params={"a": 1}), settings(), stage()).fingerprint()
-    )
-    assert (
-        parse_request(body(timeout="60m"), settings(), stage()).fingerprint()
-        == parse_request(body(timeout="1h"), settings(), stage()).fingerprint()
-    )
+def test_the_same_work_may_be_written_in_another_order_and_other_units() -> None:
+    asked = json.loads(body(timeout="60m"))
+    other = {**dict(reversed(asked.items())), "timeout": "1h"}
+    one, same = (JobRequest.model_validate(each) for each in (asked, other))
+    assert one.fingerprint() == same.fingerprint()
 
 
 def test_fingerprint_of_an_earlier_version_is_that_of_today() -> None:
     asked = {"job": "sql", "output": "s3://b/o/", "params": {"sql": "select 1", "days": [1, 2]}}
     assert JobRequest.model_validate(asked).fingerprint() == "e005e65cb947c8c4caf99370c4ac5d40"
-
-
-def test_fingerprint_describes_the_work_and_not_where_it_comes_from() -> None:
-    sent = {
-        **json.loads(body()),
-        "lineage": {"root": "main#a", "parent": "main#a"},
-        "afresh": True,
-        "label": "2026-10-07",
-        "tags": {"day": "2026-10-07"},
-    }
-    plain = JobRequest.model_validate_json(body())
-    assert JobRequest.model_validate(sent).fingerprint() == plain.fingerprint()
 
 
 @given(
@@ -448,8 +443,7 @@ def test_any_json_is_either_a_request_or_a_list_of_problems(document: Any) -> No
         assert error.problems  # noqa: PT017 - pytest.raises would demand an error
 
 
-def test_further_outputs_are_part_of_the_work_and_have_the_buckets_name() -> None:
-    plain = parse_request(body(output="data:out/"), settings(), stage())
+def test_further_outputs_have_the_buckets_name() -> None:
     request = parse_request(
         body(output="data:out/", outputs={"report": "data:report/"}), settings(), stage()
     )
@@ -458,9 +452,6 @@ def test_further_outputs_are_part_of_the_work_and_have_the_buckets_name() -> Non
         "output": f"s3://{BUCKET}/out/",
         "outputs.report": f"s3://{BUCKET}/report/",
     }
-    assert request.fingerprint() != plain.fingerprint()
-    none = parse_request(body(output="data:out/", outputs={}), settings(), stage())
-    assert none.fingerprint() == plain.fingerprint()
 
 
 def test_an_object_is_put_into_further_outputs_too() -> None:

@@ -146,8 +146,12 @@ def replaced(
     return {each.file_path for each in to_replace(stand_in, since, partitions)}
 
 
-def test_what_was_there_is_replaced_and_what_came_since_is_not() -> None:
-    table = Table()
+@pytest.fixture
+def table() -> Table:
+    return Table()
+
+
+def test_what_was_there_is_replaced_and_what_came_since_is_not(table: Table) -> None:
     began = table.commit([file("a"), file("b", "y")])
     table.commit([file("c"), file("d", "y")])
 
@@ -156,15 +160,15 @@ def test_what_was_there_is_replaced_and_what_came_since_is_not() -> None:
 
 
 @pytest.mark.parametrize("places", [None, {"x"}])
-def test_an_overwrite_of_an_empty_table_replaces_nothing(places: set[str | None] | None) -> None:
-    table = Table()
+def test_an_overwrite_of_an_empty_table_replaces_nothing(
+    table: Table, places: set[str | None] | None
+) -> None:
     assert replaced(table, None, places) == set()
     table.commit([file("a")])
     assert replaced(table, None, places) == set()
 
 
-def test_an_overwrite_of_an_empty_table_needs_no_history() -> None:
-    table = Table()
+def test_an_overwrite_of_an_empty_table_needs_no_history(table: Table) -> None:
     table.commit([file("a")])
     table.commit([file("b")])
     del table.snapshots[0]
@@ -172,8 +176,7 @@ def test_an_overwrite_of_an_empty_table_needs_no_history() -> None:
     assert replaced(table, None) == set()
 
 
-def test_another_overwrite_of_the_table_counts_as_the_later_one() -> None:
-    table = Table()
+def test_another_overwrite_of_the_table_counts_as_the_later_one(table: Table) -> None:
     began = table.commit([file("a")])
     table.commit(mode="overwrite")
 
@@ -182,8 +185,7 @@ def test_another_overwrite_of_the_table_counts_as_the_later_one() -> None:
             replaced(table, since)
 
 
-def test_history_that_is_gone_makes_the_job_run_again() -> None:
-    table = Table()
+def test_history_that_is_gone_makes_the_job_run_again(table: Table) -> None:
     for name in "abc":
         table.commit([file(name)])
     del table.snapshots[1]
@@ -194,8 +196,7 @@ def test_history_that_is_gone_makes_the_job_run_again() -> None:
         replaced(table, 2)
 
 
-def test_a_rolled_back_table_makes_the_job_run_again() -> None:
-    table = Table()
+def test_a_rolled_back_table_makes_the_job_run_again(table: Table) -> None:
     table.commit([file("a")])
     table.commit([file("b")])
     table.snapshots.reverse()
@@ -204,8 +205,7 @@ def test_a_rolled_back_table_makes_the_job_run_again() -> None:
         replaced(table, 2)
 
 
-def test_rows_that_were_rewritten_are_replaced_where_they_are_now() -> None:
-    table = Table()
+def test_rows_that_were_rewritten_are_replaced_where_they_are_now(table: Table) -> None:
     began = table.commit([old := file("a", rows=2), other := file("b", rows=3)])
     table.commit([file("c", rows=5)], [old, other], operation=Operation.REPLACE)
     table.commit([file("d")])
@@ -213,8 +213,7 @@ def test_rows_that_were_rewritten_are_replaced_where_they_are_now() -> None:
     assert replaced(table, began) == {"c"}
 
 
-def test_a_rewriting_is_followed_in_each_partition_by_itself() -> None:
-    table = Table()
+def test_a_rewriting_is_followed_in_each_partition_by_itself(table: Table) -> None:
     began = table.commit([mine := file("a", rows=2), file("b")])
     table.commit([since := file("c", "y", rows=3)])
     table.commit(
@@ -224,8 +223,7 @@ def test_a_rewriting_is_followed_in_each_partition_by_itself() -> None:
     assert replaced(table, began, {"x"}) == {"b", "d"}
 
 
-def test_a_rewriting_of_others_files_concerns_nothing() -> None:
-    table = Table()
+def test_a_rewriting_of_others_files_concerns_nothing(table: Table) -> None:
     began = table.commit([file("a")])
     table.commit([since := file("b")])
     table.commit([file("c")], [since], operation=Operation.REPLACE)
@@ -233,8 +231,7 @@ def test_a_rewriting_of_others_files_concerns_nothing() -> None:
     assert replaced(table, began) == {"a"}
 
 
-def test_a_rewriting_may_take_row_deletes_away() -> None:
-    table = Table()
+def test_a_rewriting_may_take_row_deletes_away(table: Table) -> None:
     began = table.commit([old := file("a")])
     table.commit(
         [file("b")],
@@ -254,8 +251,9 @@ def test_a_rewriting_may_take_row_deletes_away() -> None:
         (False, 2),  # more than were there
     ],
 )
-def test_a_rewriting_that_mixes_rows_makes_the_job_run_again(with_since: bool, rows: int) -> None:  # noqa: FBT001
-    table = Table()
+def test_a_rewriting_that_mixes_rows_makes_the_job_run_again(
+    table: Table, rows: int, *, with_since: bool
+) -> None:
     began = table.commit([old := file("a")])
     table.commit([since := file("b", rows=2)])
     removed = [old, since] if with_since else [old]
@@ -266,8 +264,9 @@ def test_a_rewriting_that_mixes_rows_makes_the_job_run_again(with_since: bool, r
 
 
 @pytest.mark.parametrize("operation", [Operation.OVERWRITE, None])
-def test_rows_that_others_removed_make_the_job_run_again(operation: Operation | None) -> None:
-    table = Table()
+def test_rows_that_others_removed_make_the_job_run_again(
+    table: Table, operation: Operation | None
+) -> None:
     began = table.commit([old := file("a")])
     table.commit([file("b")], [old], mode="", operation=operation)
 
@@ -275,9 +274,8 @@ def test_rows_that_others_removed_make_the_job_run_again(operation: Operation | 
         replaced(table, began)
 
 
-def test_what_an_earlier_snapshot_removed_is_not_removed_again() -> None:
+def test_what_an_earlier_snapshot_removed_is_not_removed_again(table: Table) -> None:
     """A writer may carry the mark along in manifests of its own."""
-    table = Table()
     began = table.commit([kept := file("a")])
     carried = Manifest(2, [entry(DELETED, 1, kept), entry(ADDED, 1, file("b", "y"))])
     table.commit(extra=[carried])
@@ -285,16 +283,14 @@ def test_what_an_earlier_snapshot_removed_is_not_removed_again() -> None:
     assert replaced(table, began) == {"a"}
 
 
-def test_a_snapshot_that_says_nothing_of_itself_may_append() -> None:
-    table = Table()
+def test_a_snapshot_that_says_nothing_of_itself_may_append(table: Table) -> None:
     began = table.commit([file("a")])
     table.commit([file("b")], operation=None)
 
     assert replaced(table, began) == {"a"}
 
 
-def test_partitions_that_others_overwrote_are_told_from_others() -> None:
-    table = Table()
+def test_partitions_that_others_overwrote_are_told_from_others(table: Table) -> None:
     began = table.commit([x := file("a"), file("b", "y"), z := file("c", "z")])
     table.commit([file("d", "z")], [z], mode="overwrite_partitions")
 
@@ -323,11 +319,11 @@ def test_partitions_that_others_overwrote_are_told_from_others() -> None:
     ],
 )
 def test_row_deletes_count_where_they_may_name_a_file(
+    table: Table,
     lower: str | None,
     upper: str | None,
     concerns: bool,  # noqa: FBT001
 ) -> None:
-    table = Table()
     began = table.commit([file("m"), file("zz")])
     table.commit(row_deletes=[row_deletes("deletes", lower, upper)], operation=Operation.DELETE)
 
@@ -338,16 +334,14 @@ def test_row_deletes_count_where_they_may_name_a_file(
         assert replaced(table, began) == {"m", "zz"}
 
 
-def test_row_deletes_do_not_concern_an_overwrite_of_nothing() -> None:
-    table = Table()
+def test_row_deletes_do_not_concern_an_overwrite_of_nothing(table: Table) -> None:
     began = table.commit([file("a")])
     table.commit(row_deletes=[row_deletes("deletes")], operation=Operation.DELETE)
 
     assert replaced(table, began, {"y"}) == set()
 
 
-def test_files_of_an_earlier_partitioning_refuse_an_overwrite_of_partitions() -> None:
-    table = Table()
+def test_files_of_an_earlier_partitioning_refuse_an_overwrite_of_partitions(table: Table) -> None:
     old = Manifest(1, [entry(ADDED, 1, file("a", spec=7))], partition_spec_id=7)
     began = table.commit([file("b")], extra=[old])
 
@@ -363,8 +357,9 @@ def test_files_of_an_earlier_partitioning_refuse_an_overwrite_of_partitions() ->
         Manifest(1, [entry(DELETED, 1, file("d"))], partition_spec_id=7),
     ],
 )
-def test_no_files_of_an_earlier_partitioning_refuse_nothing(nothing: Manifest) -> None:
-    table = Table()
+def test_no_files_of_an_earlier_partitioning_refuse_nothing(
+    table: Table, nothing: Manifest
+) -> None:
     began = table.commit([file("b")], extra=[nothing])
 
     assert replaced(table, began, {"x"}) == {"b"}
@@ -387,8 +382,7 @@ def test_a_token_counts_in_any_snapshot_and_among_those_kept() -> None:
     ]
 
 
-def test_a_compaction_leaves_the_rows_to_the_snapshot_that_brought_them() -> None:
-    table = Table()
+def test_a_compaction_leaves_the_rows_to_the_snapshot_that_brought_them(table: Table) -> None:
     table.commit([file("a")])
     old = file("b")
     wrote = table.commit([old])
@@ -410,8 +404,7 @@ def replaced_again(table: Table) -> set[str]:
     return {each.file_path for each in added_before(stand_in, of_run(5))}
 
 
-def test_append_that_runs_again_replaces_what_earlier_runs_of_its_job_added() -> None:
-    table = Table()
+def test_append_that_runs_again_replaces_what_earlier_runs_of_its_job_added(table: Table) -> None:
     for run, job in ((1, "a"), (1, "b"), (3, "a")):
         table.commit([file(f"data/{of_run(run, job)}/1.parquet")], token=of_run(run, job))
 
@@ -420,8 +413,9 @@ def test_append_that_runs_again_replaces_what_earlier_runs_of_its_job_added() ->
     assert len(replaced_again(table)) == 2
 
 
-def test_append_that_runs_again_replaces_its_rows_where_a_compaction_has_put_them() -> None:
-    table = Table()
+def test_append_that_runs_again_replaces_its_rows_where_a_compaction_has_put_them(
+    table: Table,
+) -> None:
     table.commit([old := file(f"data/{of_run(1)}/1.parquet")], token=of_run(1))
     table.commit([other := file("other")])
     table.commit([new := file("compacted")], [old], operation=Operation.REPLACE)
@@ -435,8 +429,7 @@ def test_append_that_runs_again_replaces_its_rows_where_a_compaction_has_put_the
         replaced_again(table)
 
 
-def test_append_of_an_earlier_run_never_comes_after_that_of_a_later_one() -> None:
-    table = Table()
+def test_append_of_an_earlier_run_never_comes_after_that_of_a_later_one(table: Table) -> None:
     table.commit([file(f"data/{of_run(6)}/1.parquet")], token=of_run(6))
     with pytest.raises(ReplacedError):
         replaced_again(table)

@@ -64,9 +64,9 @@ def test_hostile_text_is_neither_markup_nor_invisible(
 MARKUP = "</style></td><script>alert(1)</script><a href=x>\u202e\x1b[31m\" ' &amp;"
 
 
-@pytest.fixture
-def written(world: World, tmp_path: Path) -> str:
-    """Of a job that was tried twice, one that died, and one that runs."""
+def test_an_exported_page_shows_the_jobs_loads_nothing_and_obeys_no_text(
+    world: World, tmp_path: Path
+) -> None:
     first = world.claim("january")
     world.clock.advance(60)
     second = world.retry(world.end(first, OutcomeClass.FAILED, "the disk is full"))
@@ -76,26 +76,17 @@ def written(world: World, tmp_path: Path) -> str:
     world.claim("march")
     file = tmp_path / "page.html"
     assert world.run("console", "--export", str(file)).stdout == f"{file}\n"
-    return file.read_text()
+    written = file.read_text()
 
-
-def test_it_shows_jobs_states_reasons_and_the_timeline(written: str) -> None:
-    said = words(written)
+    said, elements = words(written), Elements(written)
     for each in ("january", "succeeded", "february", "dead", "march", "running", "Timeline"):
         assert each in said
-    assert len(Elements(written).of("svg")) > 1
-
-
-def test_it_loads_nothing_and_leads_nowhere(written: str) -> None:
-    found = Elements(written).found
+    assert len(elements.of("svg")) > 1
     assert not {"script", "link", "img", "a", "form", "button", "dialog"} & {
-        tag for tag, _ in found
+        tag for tag, _ in elements.found
     }
-    assert not [name for _, given in found for name in given if name in ("src", "href")]
+    assert not [name for _, given in elements.found for name in given if name in ("src", "href")]
     assert "default-src 'none'" in written
-
-
-def test_text_of_jobs_is_not_markup_and_takes_nothing_out(written: str) -> None:
     assert (
         "&lt;/style&gt;&lt;/td&gt;&lt;script&gt;alert(1)&lt;/script&gt;&lt;a href=x&gt;" in written
     )

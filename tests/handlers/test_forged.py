@@ -1,19 +1,21 @@
-"""A sender writes a lineage: it counts only if the parent's row proves it."""
+"""What a sender or a job forges leads nowhere."""
 
 import json
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from functions import settle
 from longhaul.core import transitions
 from longhaul.core.descent import Group, Lineage, child_id
 from longhaul.core.lease import CommittedOutput, Lease, RecordedResult, State, joined_ref
 from longhaul.outputs.manifest import Manifest, PendingOutput
 from longhaul.outputs.pending import pending_ref
 from longhaul.pipelines.follow_ons import MAX_FAMILY
-from tests.builders import BUCKET, body
+from tests.builders import BUCKET, body, stage
 from tests.handlers.life import Life
 from tests.handlers.stack import Context, Stack, deployed
 from tests.handlers.test_stages import (
@@ -23,8 +25,12 @@ from tests.handlers.test_stages import (
     emitting,
     jobs_in,
     queued,
+    receive,
     settled,
 )
+
+# A sender writes a lineage: it counts only if the parent's row proves it.
+
 
 MAIN, CLEAN, DELAYS = STAGES
 
@@ -249,3 +255,123 @@ def test_a_function_publishes_nothing_where_the_request_does_not_let_it_go(
     assert "theirs/_SUCCESS" not in stack.aws.s3.buckets[BUCKET].objects
     # The commit is void: another attempt began.
     assert (life.row("forges").state, life.row("forges").attempt.number) == (State.RUNNING, 2)
+
+
+# A job's code writes what its role lets it into its own row: it reaches nothing of another stage.
+# A function takes what it acts on from the attempt's id, and places from the claim.
+
+
+NOTICES = "https://sqs.us-east-1.amazonaws.com/123456789012/notices"
+TELLS = stage(
+    next=("clean",), notify="arn:aws:sqs:us-east-1:123456789012:notices", openlineage=True
+)
+BANK = queued("bank", job="sql", next=("clean",))
+CLEANS = queued("clean", job="flights_clean", slots=20)
+THEIRS = f"s3://{BUCKET}/bank/ledger/"
+
+
+@pytest.fixture
+def shared() -> Iterator[Stack]:
+    """A stack in which another stage has jobs, too."""
+    with deployed(stages=(TELLS, BANK, CLEANS)) as made:
+        made.sqs.create_queue(QueueName="notices")
+        yield made
+
+
+@pytest.fixture
+def theirs(shared: Stack, context: Context) -> Lease:
+    """A running job of another stage."""
+    shared.sqs.send_message(
+        QueueUrl=BANK.queue_url, MessageBody=body(job_id="payroll", output=THEIRS, mode="append")
+    )
+    (row,) = dispatched(shared, BANK, context)
+    return row
+
+
+@pytest.fixture
+def mine(shared: Stack, context: Context, tmp_path: Path) -> Lease:
+    life = Life(shared, tmp_path, context)
+    life.submit("evil")
+    return life.row("evil")
+
+
+def forge(shared: Stack, row: Lease, attribute: str, value: str) -> None:
+    """Set one attribute of the row, as the task's role may."""
+    shared.aws.dynamodb.update_item(
+        TableName=shared.settings.leases_table,
+        Key={"key": {"S": row.key}, "item": {"S": "lease"}},
+        UpdateExpression="SET #a = :v",
+        ExpressionAttributeNames={"#a": attribute},
+        ExpressionAttributeValues={":v": {"S": value}},
+    )
+
+
+def test_the_task_of_another_stage_is_not_stopped(
+    shared: Stack, context: Context, theirs: Lease, mine: Lease
+) -> None:
+    victim = shared.start_task(theirs)
+    forge(shared, mine, "task_arn", victim.arn)
+
+    # As Step Functions tells of a task that exits with the code of a lost lease.
+    ended = {
+        "TaskArn": f"{victim.arn}0",
+        "StopCode": "EssentialContainerExited",
+        "Containers": [{"Name": "job", "ExitCode": 73}],
+    }
+    error = {"Error": "States.TaskFailed", "Cause": json.dumps(ended)}
+    settle.lambda_handler({**json.loads(mine.execution_input), "error": error}, context)
+
+    (task,) = shared.aws.ecs.describe_tasks(cluster="Longhaul", tasks=[victim.arn])["tasks"]
+    assert task["desiredStatus"] == "RUNNING"
+
+
+def test_what_another_stages_job_emitted_is_not_sent_again(
+    shared: Stack, context: Context, theirs: Lease, mine: Lease
+) -> None:
+    secret = {"inputs": {"flights": f"s3://{BUCKET}/raw/x.csv"}, "params": {"token": "theirs"}}
+    commit(shared, theirs, {"clean": [{**secret, "output": THEIRS}]}, seal="b" * 32)
+    settled(theirs, context)
+    assert len(receive(shared, CLEANS)) == 1
+    commit(shared, mine, seal="a" * 32)
+    emitted = f"longhaul/emitted/bank!payroll/{theirs.run}-1.json"
+    forged = {"attempt": 1, "files": 0, "size_bytes": 0, "emitted": {"clean": 1}, "seal": "a" * 32}
+    forge(shared, mine, "output", json.dumps({**forged, "emitted_ref": emitted}))
+
+    with pytest.raises(Exception, match="NoSuchKey"):
+        settled(mine, context)
+
+    assert receive(shared, CLEANS) == []
+
+
+def test_the_list_of_another_stages_attempt_is_not_published(
+    shared: Stack, context: Context, theirs: Lease, mine: Lease
+) -> None:
+    manifest = Manifest(key=theirs.key, run=theirs.run, attempt=1, files=(), rows={".": 42})
+    pending = PendingOutput(
+        token=theirs.id.token, prefix=THEIRS, mode="append", uploads=(), manifest=manifest
+    )
+    listed = pending.model_dump_json().encode()
+    shared.aws.s3.put_object(Bucket=BUCKET, Key=pending_ref(theirs.id), Body=listed)
+    forged = {"attempt": 1, "pending_ref": pending_ref(theirs.id), "prefix": THEIRS}
+    forge(shared, mine, "output", json.dumps({**forged, "files": 0, "size_bytes": 0}))
+
+    settled(mine, context)
+
+    assert "bank/ledger/_SUCCESS" not in shared.aws.s3.buckets[BUCKET].objects
+
+
+def test_no_notice_and_no_follow_on_names_a_place_that_the_request_does_not(
+    shared: Stack, context: Context, mine: Lease
+) -> None:
+    commit(shared, mine, seal="a" * 32)
+    beside = {"name": "x", "prefix": "s3://others/secret/", "files": 1, "size_bytes": 1}
+    forged = {"attempt": 1, "prefix": THEIRS, "files": 7, "size_bytes": 7, "beside": [beside]}
+    forge(shared, mine, "output", json.dumps({**forged, "seal": "a" * 32}))
+
+    settled(mine, context)
+
+    (follow_on,) = receive(shared, CLEANS)
+    assert list(json.loads(follow_on["Body"])["inputs"].values()) == [mine.places[""]]
+    told = receive(shared, TELLS.model_copy(update={"queue_url": NOTICES}))
+    assert len(told) == 3  # the end, and the run's begin and end for OpenLineage
+    assert not any("ledger" in each["Body"] or "others" in each["Body"] for each in told)
