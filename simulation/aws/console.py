@@ -8,7 +8,16 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
-from simulation.aws.service import ACCOUNT, Answer, Gate, Pages, RefusedError, Service, operation
+from simulation.aws.service import (
+    ACCOUNT,
+    Answer,
+    Gate,
+    Pages,
+    RefusedError,
+    Service,
+    known,
+    operation,
+)
 
 
 @dataclass(eq=False, repr=False)
@@ -67,9 +76,8 @@ class FakeSsm(Service):
 
     @operation
     def get_parameter(self, *, Name: str) -> Answer:
-        if Name not in self.parameters:
-            raise RefusedError("ParameterNotFound")
-        return {"Parameter": {"Name": Name, "Type": "String", "Value": self.parameters[Name]}}
+        value = known(self.parameters, Name, "ParameterNotFound", "")
+        return {"Parameter": {"Name": Name, "Type": "String", "Value": value}}
 
     @operation
     def describe_parameters(
@@ -201,24 +209,18 @@ class FakeCloudFormation(Service):
 
     @operation
     def describe_change_set(self, *, StackName: str, ChangeSetName: str) -> Answer:
-        self._stack(StackName)
-        statuses = self.change_sets[ChangeSetName]
+        statuses = self._statuses(StackName, ChangeSetName)
         status = statuses.pop(0) if len(statuses) > 1 else statuses[0]
         return {"Status": status, "StatusReason": self.reason, "Changes": self.changes}
 
     @operation
     def describe_events(self, *, StackName: str, ChangeSetName: str) -> Answer:
-        self._stack(StackName)
-        if ChangeSetName not in self.change_sets:
-            raise RefusedError("ChangeSetNotFound", status=404)
+        self._statuses(StackName, ChangeSetName)
         return {"OperationEvents": self.events}
 
     @operation
     def delete_change_set(self, *, StackName: str, ChangeSetName: str) -> Answer:
-        self._stack(StackName)
-        if ChangeSetName not in self.change_sets:
-            raise RefusedError("ChangeSetNotFound", status=404)
-        statuses = self.change_sets[ChangeSetName]
+        statuses = self._statuses(StackName, ChangeSetName)
         if statuses[0].endswith("IN_PROGRESS"):
             statuses.pop(0)
             raise RefusedError("InvalidChangeSetStatus")
@@ -231,10 +233,13 @@ class FakeCloudFormation(Service):
             raise AssertionError(f"{StackName} is a stack of somebody's")
         return {}
 
+    def _statuses(self, stack: str, change_set: str) -> list[str]:
+        self._stack(stack)
+        return known(self.change_sets, change_set, "ChangeSetNotFound", "", 404)
+
     def _stack(self, name: str) -> DeployedStack:
-        if name not in self.stacks:
-            raise RefusedError("ValidationError", f"Stack with id {name} does not exist")
-        return self.stacks[name]
+        problem = f"Stack with id {name} does not exist"
+        return known(self.stacks, name, "ValidationError", problem)
 
 
 @dataclass(eq=False, repr=False)
@@ -274,11 +279,8 @@ class FakeLambda(Service):
 
     @operation
     def get_function_configuration(self, *, FunctionName: str) -> Answer:
-        if FunctionName not in self.functions:
-            raise RefusedError(
-                "ResourceNotFoundException", f"Function not found: {FunctionName}", status=404
-            )
-        variables = self.functions[FunctionName]
+        problem = f"Function not found: {FunctionName}"
+        variables = known(self.functions, FunctionName, "ResourceNotFoundException", problem, 404)
         return {
             "FunctionName": FunctionName,
             "State": "Active",
@@ -307,10 +309,9 @@ class FakeLogs(Service):
     paginators: ClassVar[Pages] = {"filter_log_events": (("nextToken", "nextToken"),)}
 
     def __init__(self, gate: Gate, now: Callable[[], datetime]) -> None:
-        super().__init__(gate)
+        super().__init__(gate, now)
         self.groups: dict[str, dict[str, list[Line]]] = {}
         self.page_size = 10_000
-        self._now = now
 
     def write(self, group: str, stream: str, *texts: str) -> None:
         at = round(self._now().timestamp() * 1000)
@@ -333,11 +334,9 @@ class FakeLogs(Service):
         At the end of the stream the response has the token of the request.
         """
         size = limit or self.page_size
-        lines = self._group(logGroupName).get(logStreamName)
-        if lines is None:
-            raise RefusedError(
-                "ResourceNotFoundException", "The specified log stream does not exist."
-            )
+        problem = "The specified log stream does not exist."
+        streams = self._group(logGroupName)
+        lines = known(streams, logStreamName, "ResourceNotFoundException", problem)
         head = 0 if startFromHead else max(0, len(lines) - size)
         start = int(nextToken.removeprefix("f/")) if nextToken else head
         page = lines[start : start + size]
@@ -386,8 +385,5 @@ class FakeLogs(Service):
         return {"events": events, "searchedLogStreams": [], **more}
 
     def _group(self, name: str) -> dict[str, list[Line]]:
-        if name not in self.groups:
-            raise RefusedError(
-                "ResourceNotFoundException", "The specified log group does not exist."
-            )
-        return self.groups[name]
+        problem = "The specified log group does not exist."
+        return known(self.groups, name, "ResourceNotFoundException", problem)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from simulation.aws.service import Answer, Gate, RefusedError, Service, operation
+from simulation.aws.service import Answer, Gate, RefusedError, Service, known, operation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,12 +44,11 @@ class FakeGlue(Service):
 
     @operation
     def get_database(self, *, Name: str) -> Answer:
-        self._check_database(Name)
-        return {"Database": self.databases[Name]}
+        return {"Database": self._database(Name)}
 
     @operation
     def create_table(self, *, DatabaseName: str, TableInput: Answer) -> Answer:
-        self._check_database(DatabaseName)
+        self._database(DatabaseName)
         if (DatabaseName, TableInput["Name"]) in self.tables:
             raise RefusedError(_EXISTS, "Table already exists.")
         table = {**TableInput, "DatabaseName": DatabaseName, "VersionId": "0"}
@@ -100,13 +99,9 @@ class FakeGlue(Service):
         for heard in self.changed:
             heard(database, name)
 
-    def _check_database(self, name: str) -> None:
-        if name not in self.databases:
-            raise RefusedError(_NOT_FOUND, f"Database {name} not found.")
+    def _database(self, name: str) -> Answer:
+        return known(self.databases, name, _NOT_FOUND, f"Database {name} not found.")
 
     def _versions(self, database: str, name: str) -> list[Any]:
-        self._check_database(database)
-        try:
-            return self.tables[database, name]
-        except KeyError:
-            raise RefusedError(_NOT_FOUND, f"Table {name} not found.") from None
+        self._database(database)
+        return known(self.tables, (database, name), _NOT_FOUND, f"Table {name} not found.")

@@ -7,9 +7,8 @@ bus that is not there, and nobody gets it (aws/aws-cli#9186).
 import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import count
 
-from simulation.aws.service import Answer, Gate, RefusedError, Service, operation
+from simulation.aws.service import Answer, Gate, RefusedError, Service, known, operation
 
 _MAX_ENTRIES = 10
 
@@ -20,7 +19,6 @@ class FakeSns(Service):
     def __init__(self, gate: Gate) -> None:
         super().__init__(gate)
         self.topics: dict[str, list[str]] = {}  # messages, by ARN
-        self._ids = count(1)
 
     @operation
     def create_topic(self, *, Name: str) -> Answer:
@@ -37,11 +35,10 @@ class FakeSns(Service):
         MessageGroupId: str | None = None,
         MessageDeduplicationId: str | None = None,
     ) -> Answer:
-        if TopicArn not in self.topics:
-            raise RefusedError("NotFound", "Topic does not exist", status=404)
+        sent = known(self.topics, TopicArn, "NotFound", "Topic does not exist", 404)
         if TopicArn.endswith(".fifo") and not (MessageGroupId and MessageDeduplicationId):
             raise RefusedError("InvalidParameter", "The MessageGroupId parameter is required")
-        self.topics[TopicArn].append(Message)
+        sent.append(Message)
         return {"MessageId": f"{next(self._ids):08}"}
 
 
@@ -52,7 +49,6 @@ class FakeEventBuses(Service):
         super().__init__(gate)
         self.events: dict[str, list[Mapping[str, str]]] = defaultdict(list)  # by the bus's ARN
         self.entry_error: str | None = None  # the code with which the next entry fails alone
-        self._ids = count(1)
 
     @operation
     def put_events(self, *, Entries: Sequence[Mapping[str, str]]) -> Answer:

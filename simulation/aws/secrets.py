@@ -1,6 +1,6 @@
 """Secrets Manager: secrets by ARN, with the value that each has now."""
 
-from simulation.aws.service import Answer, Gate, RefusedError, Service, operation
+from simulation.aws.service import Answer, Gate, RefusedError, Service, known, operation
 
 
 class FakeSecretsManager(Service):
@@ -13,13 +13,11 @@ class FakeSecretsManager(Service):
 
     @operation
     def describe_secret(self, *, SecretId: str) -> Answer:
-        self._require(SecretId)
-        return {"ARN": SecretId, **self.secrets[SecretId]}
+        return {"ARN": SecretId, **self._secret(SecretId)}
 
     @operation
     def get_secret_value(self, *, SecretId: str) -> Answer:
-        self._require(SecretId)
-        if "DeletedDate" in self.secrets[SecretId]:
+        if "DeletedDate" in self._secret(SecretId):
             raise RefusedError("InvalidRequestException", "the secret was scheduled for deletion")
         return {"ARN": SecretId, "SecretString": self.values[SecretId]}
 
@@ -32,8 +30,6 @@ class FakeSecretsManager(Service):
         self.secrets.pop(arn, None)
         self.values.pop(arn, None)
 
-    def _require(self, arn: str) -> None:
-        if arn not in self.secrets:
-            raise RefusedError(
-                "ResourceNotFoundException", "Secrets Manager can't find the specified secret."
-            )
+    def _secret(self, arn: str) -> Answer:
+        problem = "Secrets Manager can't find the specified secret."
+        return known(self.secrets, arn, "ResourceNotFoundException", problem)

@@ -2,21 +2,67 @@
 
 A fake has those methods of a botocore client that the product calls, with the same keyword
 arguments, responses and errors. Any other argument is a TypeError, so that none is ignored.
+
+The last functions are errors that any service may return at any time, as botocore raises them.
 """
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from functools import wraps
+from itertools import count
 from threading import RLock
 from types import SimpleNamespace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, ReadTimeoutError
 
+from simulation.aws.clock import START
+
+K = TypeVar("K")
+V = TypeVar("V")
 Answer = dict[str, Any]
 Pages = Mapping[str, tuple[tuple[str, str], ...]]
 """By operation: each argument of the next page's request, and the member of the answer it takes."""
+
+_THROTTLE = {
+    "dynamodb": ("ThrottlingException", 400),
+    "ecs": ("ThrottlingException", 400),
+    "emr-serverless": ("ThrottlingException", 429),
+    "events": ("ThrottlingException", 400),
+    "glue": ("ThrottlingException", 400),
+    "s3": ("SlowDown", 503),
+    "secretsmanager": ("ThrottlingException", 400),
+    "sns": ("Throttled", 429),
+    "sqs": ("RequestThrottled", 403),
+    "stepfunctions": ("ThrottlingException", 400),
+}
+_UNAVAILABLE = {
+    "dynamodb": "InternalServerError",
+    "ecs": "ServerException",
+    "emr-serverless": "InternalServerException",
+    "events": "InternalException",
+    "glue": "InternalServiceException",
+    "s3": "InternalError",
+    "secretsmanager": "InternalServiceError",
+    "sns": "InternalFailure",
+    "sqs": "InternalFailure",
+    "stepfunctions": "ServiceUnavailable",
+}
+_DENIED = {
+    "dynamodb": ("AccessDeniedException", 400),
+    "ecs": ("AccessDeniedException", 400),
+    "emr-serverless": ("AccessDeniedException", 403),
+    "events": ("AccessDeniedException", 400),
+    "glue": ("AccessDeniedException", 400),
+    "s3": ("AccessDenied", 403),
+    "secretsmanager": ("AccessDeniedException", 400),
+    "sns": ("AuthorizationError", 403),
+    "sqs": ("AccessDenied", 403),
+    "stepfunctions": ("AccessDeniedException", 400),
+}
+_PREFIXES = {"stepfunctions": "states"}
 
 ACCOUNT, REGION = "123456789012", "us-east-1"
 
@@ -61,6 +107,17 @@ class RefusedError(Exception):
         self.code, self.message, self.status, self.extra = code, message, status, extra
 
 
+def known(found: Mapping[K, V], key: K, code: str, message: str, status: int = 400) -> V:
+    """What has that key.
+
+    Raises:
+        RefusedError: nothing has.
+    """
+    if key not in found:
+        raise RefusedError(code, message, status=status)
+    return found[key]
+
+
 def client_error(
     code: str, message: str, operation: str, *, status: int = 400, **extra: Any
 ) -> ClientError:
@@ -84,6 +141,8 @@ class Service:
     exceptions: ClassVar[SimpleNamespace] = SimpleNamespace()
 
     gate: Gate
+    _now: Callable[[], datetime] = field(default=lambda: START)
+    _ids: Iterator[int] = field(default_factory=lambda: count(1))
 
     def get_paginator(self, operation_name: str) -> "Paginator":
         tokens = self.paginators[operation_name]
@@ -142,3 +201,47 @@ def operation(effect: Callable[..., Answer]) -> Callable[..., Answer]:
         return self.gate(Call(self.service, name, arguments), proceed)
 
     return call
+
+
+def throttle(call: Call) -> ClientError:
+    """The service throttles the call, which has no effect."""
+    code, status = _THROTTLE[call.service]
+    return client_error(code, "Rate exceeded", call.operation, status=status)
+
+
+def unavailable(call: Call) -> ClientError:
+    """A 5xx: the call may have taken effect."""
+    return client_error(
+        _UNAVAILABLE[call.service], "We encountered an internal error.", call.operation, status=500
+    )
+
+
+def lost_answer(call: Call) -> ReadTimeoutError:
+    """The connection broke before the response: the call may have taken effect."""
+    return ReadTimeoutError(endpoint_url=f"https://{call.service}.us-east-1.amazonaws.com/")
+
+
+def denied(call: Call) -> ClientError:
+    """A policy denies the call, which has no effect."""
+    code, status = _DENIED[call.service]
+    action = f"{_PREFIXES.get(call.service, call.service)}:{call.operation}"
+    return client_error(
+        code,
+        f"User: longhaul is not authorized to perform: {action} with an explicit deny in a service"
+        " control policy",
+        call.operation,
+        status=status,
+    )
+
+
+def undecipherable(call: Call) -> ClientError:
+    """Glue may not use the key of its catalog for this role.
+
+    Source: GlueEncryptionException, "Security in AWS Glue" (AWS Glue Developer Guide).
+    """
+    return client_error(
+        "GlueEncryptionException",
+        "User: longhaul is not authorized to perform: kms:Decrypt on the resource associated with"
+        " this ciphertext (Service: AWSKMS; Status Code: 400; Error Code: AccessDeniedException)",
+        call.operation,
+    )

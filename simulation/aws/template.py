@@ -174,7 +174,7 @@ class _Template:
         return [
             Function(
                 _name_of_function(resource["Properties"]),
-                self._attribute(logical_id),
+                self._named(logical_id)[1],
                 resource["Properties"]["Timeout"],
                 resource["Properties"]["MemorySize"],
             )
@@ -242,41 +242,31 @@ class _Template:
             case {"Fn::Join": [str(separator), [*parts]]}:
                 return separator.join(self._text(part) for part in parts)
             case {"Ref": str(name)}:
-                return _PSEUDO.get(name) or self._reference(name)
+                return _PSEUDO.get(name) or self._named(name)[0]
             case {"Fn::Sub": str(text)}:
                 return _VARIABLE.sub(lambda found: _PSEUDO[found[1]], text)
             case {"Fn::GetAtt": [str(), "ApplicationId"]}:
                 return APPLICATION_ID
             case {"Fn::GetAtt": [str(name), str()]}:
-                return self._attribute(name)
+                return self._named(name)[1]
         raise NotImplementedError(f"an intrinsic that the simulation does not resolve: {value}")
 
-    def _reference(self, name: str) -> str:
-        resource = self._resources[name]
-        match resource["Type"]:
-            case "AWS::SQS::Queue":
-                name = resource["Properties"]["QueueName"]
-                return f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{name}"
-            case "AWS::DynamoDB::Table":
-                return "leases"
-            case "AWS::S3::Bucket":
-                return "longhaul-data"
-        return name
-
-    def _attribute(self, name: str) -> str:
-        """The ARN of a resource."""
+    def _named(self, name: str) -> tuple[str, str]:
+        """What stands for a resource: its reference, and its ARN."""
         resource = self._resources[name]
         match resource["Type"]:
             case "AWS::SQS::Queue":
                 queue = resource["Properties"].get("QueueName", name)
-                return f"arn:aws:sqs:{REGION}:{ACCOUNT}:{queue}"
+                url = f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{queue}"
+                return url, f"arn:aws:sqs:{REGION}:{ACCOUNT}:{queue}"
             case "AWS::Lambda::Function":
                 function = _name_of_function(resource["Properties"])
-                return f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{function}"
-            case "AWS::ECS::Cluster":
-                return f"arn:aws:ecs:{REGION}:{ACCOUNT}:cluster/Longhaul"
-            case "AWS::EMRServerless::Application":
-                return f"arn:aws:emr-serverless:{REGION}:{ACCOUNT}:/applications/{APPLICATION_ID}"
-            case "AWS::IAM::Role":
-                return f"arn:aws:iam::{ACCOUNT}:role/{name}"
-        return name
+                return name, f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{function}"
+        references = {"AWS::DynamoDB::Table": "leases", "AWS::S3::Bucket": "longhaul-data"}
+        arns = {
+            "AWS::ECS::Cluster": f"arn:aws:ecs:{REGION}:{ACCOUNT}:cluster/Longhaul",
+            "AWS::IAM::Role": f"arn:aws:iam::{ACCOUNT}:role/{name}",
+            _APPLICATION: f"arn:aws:emr-serverless:{REGION}:{ACCOUNT}:/applications/"
+            f"{APPLICATION_ID}",
+        }
+        return references.get(resource["Type"], name), arns.get(resource["Type"], name)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from longhaul.core.lease import AttemptId
 from longhaul.core.message import AGAIN, RENEWS
-from simulation.aws.ecs.tasks import Task
+from simulation.aws.ecs.client import Task
 from simulation.aws.platform.hosts import Host
 from simulation.aws.platform.job_process import JobProcess, attempt_in
 from simulation.aws.service import Call

@@ -19,7 +19,7 @@ from longhaul.operations.wait import Awaited, Waiter
 from longhaul.pipelines.backfill import Backfill
 from longhaul.pipelines.trees import Trees
 from longhaul.wiring import wiring
-from simulation.aws.emr_serverless.job_runs import WAITING
+from simulation.aws.emr_serverless.client import WAITING
 from simulation.aws.platform.hosts import Host
 from simulation.aws.platform.job_process import attempt_in
 from simulation.worlds.plan import Act

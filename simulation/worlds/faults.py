@@ -6,12 +6,20 @@ with `all` every try fails. A `lost/after` answer makes the SDK repeat a call th
 the call take 30 seconds.
 """
 
+from collections.abc import Callable, Mapping
 from functools import cache
 
 from botocore.exceptions import ClientError, ReadTimeoutError
 
-from simulation.aws import errors
-from simulation.aws.service import Call, client_error
+from simulation.aws.service import (
+    Call,
+    client_error,
+    denied,
+    lost_answer,
+    throttle,
+    unavailable,
+    undecipherable,
+)
 
 _ANY: tuple[str, ...] = (
     "throttle/before/1",
@@ -66,25 +74,6 @@ def kinds_of(call: Call, traits: frozenset[str]) -> tuple[str, ...]:
     return _menu(call.service, call.operation, traits)
 
 
-def error_of(what: str, call: Call) -> ClientError | ReadTimeoutError:
-    match what:
-        case "throttle":
-            return errors.throttle(call)
-        case "unavailable":
-            return errors.unavailable(call)
-        case "lost":
-            return errors.lost_answer(call)
-        case "conflict":
-            return _conflict(call)
-        case "denied":
-            return errors.denied(call)
-        case "encrypted":
-            return errors.undecipherable(call)
-        case "disguised":
-            return client_error("InvalidParameterException", "Rate exceeded", call.operation)
-    raise ValueError(f"no such fault of a call: {what}")
-
-
 def is_retried(what: str) -> bool:
     """Whether the SDK's standard mode retries it."""
     return what in ("throttle", "unavailable", "lost")
@@ -113,3 +102,22 @@ def _conflict(call: Call) -> ClientError:
     return client_error(
         "TransactionConflictException", "Transaction is ongoing for the item", call.operation
     )
+
+
+def _disguised(call: Call) -> ClientError:
+    return client_error("InvalidParameterException", "Rate exceeded", call.operation)
+
+
+_ERRORS: Mapping[str, Callable[[Call], ClientError | ReadTimeoutError]] = {
+    "throttle": throttle,
+    "unavailable": unavailable,
+    "lost": lost_answer,
+    "conflict": _conflict,
+    "denied": denied,
+    "encrypted": undecipherable,
+    "disguised": _disguised,
+}
+
+
+def error_of(what: str, call: Call) -> ClientError | ReadTimeoutError:
+    return _ERRORS[what](call)

@@ -12,20 +12,19 @@ from longhaul.core.store.records import Records
 from simulation.aws.clock import VirtualClock
 from simulation.aws.cloud import FakeAws
 from simulation.aws.ecs.client import Launches
-from simulation.aws.emr_serverless.job_runs import Application
+from simulation.aws.emr_serverless.client import Application
 from simulation.aws.platform.containers import Containers
 from simulation.aws.platform.drivers import Drivers
 from simulation.aws.platform.hosts import Host, current_host, here
 from simulation.aws.platform.invocations import Lambda
 from simulation.aws.platform.job_function import FUNCTION, JobFunction
-from simulation.aws.platform.job_process import Surroundings
 from simulation.aws.platform.sdk import Sdk
 from simulation.aws.platform.state_machine import engine
 from simulation.aws.platform.timeline import Timeline
 from simulation.aws.platform.triggers import LATE, EventBridge, EventSourceMapping
-from simulation.aws.s3.completion import AT_ONCE, KINDS, Completion
+from simulation.aws.s3.uploads import AT_ONCE, KINDS, Completion
 from simulation.aws.service import Call
-from simulation.aws.sqs.batch import EntryFault
+from simulation.aws.sqs.client import EntryFault
 from simulation.aws.sqs.queues import Message
 from simulation.aws.stepfunctions.client import Execution
 from simulation.aws.template import Deployed, deployed
@@ -71,44 +70,18 @@ class World:
         self._deploy()
         self._be_open_to_faults()
         self.sdk = Sdk(self.aws, self.timeline, self.injector, self._saw, self._refused)
-        self.platform = Lambda(plan, self.timeline, self.injector, self.stack.functions)
+        self.platform = Lambda(self)
         self.mappings = {name: self._mapping(name) for name in self.queues}
-        around = Surroundings(
-            plan,
-            self.timeline,
-            self.sdk,
-            lambda: self.settings,
-            spark_output(),
-            self.jobs,
-            self._job_of,
-            self.attempt_label,
-            self.injector,
-            self.versions,
-            lambda *moment: self.seen.check(*moment),  # noqa: PLW0108 - it comes later
-        )
+        self.output = spark_output()  # what Spark would have written
         self.aws.ecs.launches = Launches(plan.launches_per_s, plan.launches_at_once)
-        self.containers = Containers(around, self.aws.ecs, self.injector)
+        self.containers = Containers(self)
         function = self.stack.functions.get(FUNCTION)
-        self.tiny = JobFunction(around, self.containers, function) if function else None
-        self.drivers = (
-            Drivers(around, self.aws.emr_serverless, application, self.containers, self.aws.s3)
-            if (application := self._deploy_application())
-            else None
-        )
-        self.engine = engine(
-            plan,
-            self.timeline,
-            self.aws.stepfunctions,
-            self.sdk,
-            self.injector,
-            self.platform,
-            self.tiny,
-            self.attempt_label,
-        )
+        self.tiny = JobFunction(self, function) if function else None
+        application = self._deploy_application()
+        self.drivers = Drivers(self, application) if application else None
+        self.engine = engine(self)
         self.aws.stepfunctions.engine = self.engine
-        self.events = EventBridge(
-            plan, self.timeline, self.injector, self.platform, self.stack.rules, self.attempt_label
-        )
+        self.events = EventBridge(self)
         self.aws.stepfunctions.status_changed.append(self.events.execution_changed)
         self.trace: Callable[[str], None] | None = None
         self.seen = Seen(self)
@@ -208,7 +181,7 @@ class World:
     def attempt_label(self, key: str, attempt: int | str) -> str:
         return f"{self.label_of(key)}-{attempt}"
 
-    def _job_of(self, key: str) -> Job:
+    def job_of(self, key: str) -> Job:
         return self.jobs[self.seen.names[key]]
 
     def redeploy(self, **changes: Any) -> None:
@@ -277,7 +250,7 @@ class World:
         mix, rng = self.plan.mix, rng_of(self.plan.seed, "aws")
         sqs = self.aws.sqs
         if mix.stale_handles == "any":
-            sqs.stale_handles = lambda _use: rng.choice(("work", "ignore", "fail"))
+            sqs.stale_handles = lambda: rng.choice(("work", "ignore", "fail"))
         else:
             sqs.stale_handles = mix.stale_handles  # type: ignore[assignment]  # one of the three
         if mix.reorder:

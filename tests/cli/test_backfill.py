@@ -7,7 +7,7 @@ from botocore.exceptions import ClientError
 from longhaul.core.lease import Lease
 from longhaul.core.request import read_request
 from longhaul.core.verdict import OutcomeClass
-from simulation.aws.sqs.batch import EntryFault
+from simulation.aws.sqs.client import EntryFault
 from tests.builders import BUCKET, stage
 from tests.cli.conftest import World
 

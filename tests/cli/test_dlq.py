@@ -6,7 +6,7 @@ import pytest
 from longhaul.core.message import EXPLANATION, Message, text, value_of
 from longhaul.operations.letter import explanation_of
 from simulation.aws.service import Call, Proceed
-from simulation.aws.sqs.batch import EntryFault
+from simulation.aws.sqs.client import EntryFault
 from tests.builders import DEAD_LETTER_QUEUE_URL
 from tests.cli.conftest import World
 

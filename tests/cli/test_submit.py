@@ -10,7 +10,7 @@ from longhaul.cli import extras
 from longhaul.cli.cli import app
 from longhaul.core.request import JobRequest
 from longhaul.core.verdict import OutcomeClass
-from simulation.aws.sqs.batch import EntryFault
+from simulation.aws.sqs.client import EntryFault
 from tests.builders import QUEUE_URL, body
 from tests.cli.conftest import PLACE, World
 from tests.projects import make_project

@@ -22,8 +22,7 @@ from longhaul.local.moto_repairs import emr as emr_repairs
 from longhaul.local.moto_repairs.patching import Patches
 from longhaul.local.supervised import Observer
 from simulation.aws.cloud import FakeAws
-from simulation.aws.emr_serverless.client import FakeEmrServerless
-from simulation.aws.emr_serverless.job_runs import Application, JobRun
+from simulation.aws.emr_serverless.client import Application, FakeEmrServerless, JobRun
 from tests.contract.moto_account import moto_account
 
 ROLE = "arn:aws:iam::123456789012:role/job"

@@ -14,8 +14,7 @@ from longhaul.pipelines.follow_ons import Join, JoinStanding, Replaced
 from longhaul.pipelines.joins import DynamoJoins
 from simulation.aws.clock import VirtualClock
 from simulation.aws.cloud import FakeAws
-from simulation.aws.errors import unavailable
-from simulation.aws.service import Answer, Call, Proceed
+from simulation.aws.service import Answer, Call, Proceed, unavailable
 from tests.builders import NOW
 from tests.contract.conftest import Aws, create_leases_table
 

@@ -25,7 +25,7 @@ from longhaul.runner.io.written import Dataset
 from longhaul.runner.stopping import Stop
 from simulation.aws.clock import VirtualClock
 from simulation.aws.cloud import FakeAws
-from simulation.aws.s3.completion import Completion, Meanwhile
+from simulation.aws.s3.uploads import Completion, Meanwhile
 from tests.contract.conftest import Aws
 from tests.patience import DEADLINE_S
 from tests.plans import plan_of

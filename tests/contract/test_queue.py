@@ -6,8 +6,8 @@ from longhaul.core.message import Message
 from longhaul.core.ports import Depth
 from longhaul.core.queue import SendError, SqsQueue
 from simulation.aws.cloud import FakeAws
-from simulation.aws.sqs.batch import EntryFault
-from simulation.aws.sqs.receipts import Stale
+from simulation.aws.sqs.client import EntryFault
+from simulation.aws.sqs.queues import Stale
 from tests.contract.conftest import Aws
 
 TWELVE_HOURS_S = 43_200

@@ -26,7 +26,7 @@ from longhaul.core.verdict import OutcomeClass, StoppedTask
 from longhaul.engines.fargate.tasks import EcsTasks
 from longhaul.engines.listed import ENGINES
 from simulation.aws.cloud import FakeAws
-from simulation.aws.ecs.tasks import Task
+from simulation.aws.ecs.client import Task
 from tests.builders import NOW, changed, running, there
 from tests.contract.conftest import Aws
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from simulation.aws.cloud import FakeAws
-from simulation.aws.ecs.tasks import Task
+from simulation.aws.ecs.client import Task
 from tests.contract.conftest import Aws
 from tests.contract.refusals import code_of
 from tests.fidelity.rule import NOT_ASKED, Repair, Rules

@@ -27,7 +27,7 @@ from longhaul.pipelines.follow_ons import with_joins
 from longhaul.wiring import Wiring
 from simulation.aws.clock import VirtualClock
 from simulation.aws.cloud import FakeAws
-from simulation.aws.ecs.tasks import Task
+from simulation.aws.ecs.client import Task
 from simulation.aws.shapes import checked
 from simulation.aws.sqs.client import FakeSqs
 from simulation.aws.stepfunctions.client import FakeStepFunctions

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from longhaul.core.lease import Lease, State
-from simulation.aws.ecs.tasks import Task
+from simulation.aws.ecs.client import Task
 from tests.handlers.life import Life
 from tests.handlers.stack import deployed
 

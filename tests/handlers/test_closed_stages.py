@@ -19,7 +19,7 @@ def remove_the_stage(life: Life) -> None:
     """Deploy another stage in its place: its queues are deleted with all messages."""
     life.sweep()  # notes which stages there are
     for url in (life.stack.jobs_url, life.stack.dead_letters_url):
-        life.stack.sqs.delete_queue(QueueUrl=url)
+        del life.stack.sqs.queues[url]
     other = stage(name="other")
     for url in (other.queue_url, other.dead_letter_queue_url):
         life.stack.sqs.create_queue(QueueName=url.rpartition("/")[2])

@@ -14,9 +14,8 @@ import pytest
 from longhaul.core import transitions
 from longhaul.core.lease import AttemptId, Lease, State
 from longhaul.outputs.publisher import S3Publisher
-from simulation.aws.errors import unavailable
-from simulation.aws.service import Answer, Call, Proceed
-from simulation.aws.sqs.receipts import Policy, Stale
+from simulation.aws.service import Answer, Call, Proceed, unavailable
+from simulation.aws.sqs.queues import Policy, Stale
 from tests.faults import failing
 from tests.handlers.life import Life, until
 
@@ -38,7 +37,7 @@ def nothing_is_left(life: Life) -> None:
 def any_of(seed: int) -> Policy:
     rng = random.Random(seed)
     answers: tuple[Stale, ...] = ("work", "ignore", "fail")
-    return lambda _: rng.choice(answers)
+    return lambda: rng.choice(answers)
 
 
 @pytest.mark.parametrize(

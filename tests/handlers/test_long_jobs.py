@@ -13,8 +13,7 @@ from botocore.exceptions import ClientError
 from longhaul.core import transitions
 from longhaul.core.lease import Lease, Owed, State, joined_ref
 from longhaul.core.settings import Stage
-from simulation.aws.errors import unavailable
-from simulation.aws.service import Answer, Call, Proceed
+from simulation.aws.service import Answer, Call, Proceed, unavailable
 from tests.builders import BUCKET
 from tests.events import event
 from tests.faults import failing

@@ -15,8 +15,7 @@ from longhaul.core.metrics import NoticeMetric
 from longhaul.notices.announcer import REFUSED_FOR, UNREACHED_FOR
 from longhaul.notices.targets import AwsNotices
 from longhaul.operations.wait import Awaited, standing
-from simulation.aws.errors import unavailable
-from simulation.aws.service import ACCOUNT, REGION, Answer, Call, Proceed
+from simulation.aws.service import ACCOUNT, REGION, Answer, Call, Proceed, unavailable
 from tests.emf import metrics_in
 from tests.faults import denied, failing
 from tests.handlers.life import JOB, Life

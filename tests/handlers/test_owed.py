@@ -13,7 +13,7 @@ from longhaul.core.lease import Lease, State
 from longhaul.core.message import MAX_JOB_BYTES
 from longhaul.core.settlement import MAX_ERRORS
 from simulation.aws.service import Answer, Call, Proceed, client_error
-from simulation.aws.sqs.batch import Entry, EntryFault
+from simulation.aws.sqs.client import Entry, EntryFault
 from tests.builders import body
 from tests.events import cases, event
 from tests.handlers.life import Life

@@ -13,8 +13,7 @@ from botocore.exceptions import ClientError
 
 from longhaul.core.lease import State
 from longhaul.core.settlement import MAX_ERRORS
-from simulation.aws.errors import lost_answer, throttle, unavailable
-from simulation.aws.service import Call, client_error
+from simulation.aws.service import Call, client_error, lost_answer, throttle, unavailable
 from tests.faults import denied, failing
 from tests.handlers.life import JOB, Life
 from tests.handlers.stack import Stack

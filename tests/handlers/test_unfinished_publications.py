@@ -16,7 +16,7 @@ from longhaul.core.errors import TornOutputError
 from longhaul.core.lease import Lease, Owed, State
 from longhaul.core.settlement import MAX_ERRORS
 from longhaul.outputs.publication import LOOK_AGAIN_AFTER
-from simulation.aws.s3.completion import AT_ONCE, Completion
+from simulation.aws.s3.uploads import AT_ONCE, Completion
 from simulation.aws.service import Answer, Call, Proceed, client_error
 from tests.builders import BUCKET
 from tests.emf import metrics_in

@@ -43,7 +43,7 @@ from longhaul.outputs.manifest import ManifestFile
 from longhaul.wiring import Wiring
 from simulation.aws.leases_table import creation
 from simulation.aws.service import Call, Proceed, client_error
-from simulation.aws.sqs.batch import EntryFault
+from simulation.aws.sqs.client import EntryFault
 from tests.builders import BODY, BUCKET, OUTPUT, QUEUE_URL, stage, there
 from tests.cli.conftest import World
 from tests.layers import ROOT

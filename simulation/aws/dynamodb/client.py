@@ -8,20 +8,21 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import count
 from typing import Any, ClassVar
 
 from simulation.aws.dynamodb import expressions
 from simulation.aws.dynamodb.expressions import environment, hash_value
-from simulation.aws.dynamodb.tables import PrimaryKey, Table, table_of
-from simulation.aws.dynamodb.values import (
+from simulation.aws.dynamodb.tables import (
     MAX_ITEM_BYTES,
     Item,
+    PrimaryKey,
+    Table,
     invalid,
     size_of,
     stored,
+    table_of,
 )
-from simulation.aws.service import Answer, Gate, Pages, RefusedError, Service, operation
+from simulation.aws.service import Answer, Gate, Pages, RefusedError, Service, known, operation
 
 _TOKENS_LIVE = timedelta(minutes=10)
 _CONDITION_FAILED = ("ConditionalCheckFailed", "The conditional request failed")
@@ -59,16 +60,14 @@ class FakeDynamoDB(Service):
     paginators: ClassVar[Pages] = {"query": (("ExclusiveStartKey", "LastEvaluatedKey"),)}
 
     def __init__(self, gate: Gate, now: Callable[[], datetime]) -> None:
-        super().__init__(gate)
+        super().__init__(gate, now)
         self.tables: dict[str, Table] = {}
         self.index_lag_s: Callable[[], float] = lambda: 0.0  # of each write
         self.weak_read_lag_s = 0.0
         self.batch_size = 100  # keys that one BatchGetItem reads; the rest returns unprocessed
         self.page_size = 1000  # items on a page of a query
-        self._now = now
         self._busy: Counter[tuple[str, PrimaryKey]] = Counter()
         self._done: dict[str, datetime] = {}
-        self._tokens = count(1)
 
     def make_busy(self, table: str, key: Mapping[str, Any], times: int = 1) -> None:
         """Let the next writes on an item conflict with another transaction."""
@@ -130,7 +129,7 @@ class FakeDynamoDB(Service):
     def transact_write_items(self, **request: Any) -> Answer:
         """A call without a token gets one, as in botocore, and its retries carry the same."""
         return self._transact_write_items(
-            **{"ClientRequestToken": f"token-{next(self._tokens)}", **request}
+            **{"ClientRequestToken": f"token-{next(self._ids)}", **request}
         )
 
     @operation
@@ -141,12 +140,9 @@ class FakeDynamoDB(Service):
         done_at = self._done.get(ClientRequestToken)
         if done_at is not None and now - done_at < _TOKENS_LIVE:
             return {}
-        self._transact(TransactItems)
-        self._done[ClientRequestToken] = now
-        return {}
-
-    def _transact(self, items: Sequence[Mapping[str, Any]]) -> None:
-        plans = [self._plan(kind, request) for item in items for kind, request in item.items()]
+        plans = [
+            self._plan(kind, request) for item in TransactItems for kind, request in item.items()
+        ]
         touched = [(plan.table.name, plan.key) for plan in plans]
         if len(set(touched)) < len(touched):
             raise invalid("Transaction request cannot include multiple operations on one item")
@@ -161,6 +157,8 @@ class FakeDynamoDB(Service):
             )
         for plan in plans:
             self._apply(plan)
+        self._done[ClientRequestToken] = now
+        return {}
 
     @operation
     def query(
@@ -214,9 +212,7 @@ class FakeDynamoDB(Service):
         return answer
 
     def _table(self, name: str) -> Table:
-        if name not in self.tables:
-            raise RefusedError("ResourceNotFoundException", "Requested resource not found")
-        return self.tables[name]
+        return known(self.tables, name, "ResourceNotFoundException", "Requested resource not found")
 
     def _read(self, table: Table, key: PrimaryKey, *, consistent: bool) -> Item | None:
         if consistent or not self.weak_read_lag_s:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from moto.dynamodb.parsing.reserved_keywords import ReservedKeywords
 
-from simulation.aws.dynamodb.values import Item, Value, invalid, kind_of, order_of, plus, stored
+from simulation.aws.dynamodb.tables import Item, Value, invalid, kind_of, order_of, plus, stored
 from simulation.aws.service import RefusedError
 
 _BETWEEN = re.compile(r"(\S+) BETWEEN (\S+) AND (\S+)")

@@ -1,6 +1,8 @@
 """ECS in memory: tasks of Fargate.
 
 Nothing runs in a task. `containers`, when set, starts and ends each with `run` and `end`.
+
+Tasks of the ECS fake, and how DescribeTasks shows them.
 """
 
 import json
@@ -8,10 +10,8 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from itertools import count
 from typing import Any, ClassVar, Protocol
 
-from simulation.aws.ecs.tasks import Definition, Task
 from simulation.aws.service import (
     ACCOUNT,
     REGION,
@@ -20,9 +20,97 @@ from simulation.aws.service import (
     Pages,
     RefusedError,
     Service,
+    known,
     operation,
     page_of,
 )
+
+_NO_ARGUMENTS: Mapping[str, Any] = {}
+
+
+def environment_of(request: Mapping[str, Any]) -> dict[str, str]:
+    """The container's environment from RunTask's overrides."""
+    overrides = request.get("overrides", _NO_ARGUMENTS).get("containerOverrides", [])
+    return {
+        each["name"]: each["value"]
+        for override in overrides
+        for each in override.get("environment", [])
+    }
+
+
+@dataclass(frozen=True)
+class Definition:
+    arn: str
+    family: str
+    container: str
+    stop_timeout_s: int
+    cpu: str
+    memory: str
+    environment: tuple[Mapping[str, str], ...] = ()
+
+
+@dataclass(eq=False)
+class Task:
+    arn: str
+    cluster_arn: str
+    definition: Definition
+    request: Mapping[str, Any]  # RunTask's arguments
+    created_at: datetime
+    status: str = "PROVISIONING"
+    desired: str = "RUNNING"
+    started_at: datetime | None = None
+    stopping_at: datetime | None = None
+    stopped_at: datetime | None = None
+    stop_code: str | None = None
+    stopped_reason: str | None = None
+    exit_code: int | None = None
+    container_reason: str | None = None
+
+    @property
+    def killed_at(self) -> datetime | None:
+        """The time of SIGKILL, after the SIGTERM of a stop."""
+        return self.stopping_at and self.stopping_at + timedelta(
+            seconds=self.definition.stop_timeout_s
+        )
+
+    @property
+    def is_over(self) -> bool:
+        return self.status == "STOPPED"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return environment_of(self.request)
+
+    def described(self) -> Answer:
+        container = {
+            "name": self.definition.container,
+            "taskArn": self.arn,
+            "lastStatus": self.status,
+            "exitCode": self.exit_code,
+            "reason": self.container_reason,
+        }
+        shown: dict[str, Any] = {
+            "taskArn": self.arn,
+            "clusterArn": self.cluster_arn,
+            "taskDefinitionArn": self.definition.arn,
+            "group": f"family:{self.definition.family}",
+            "startedBy": self.request.get("startedBy"),
+            "launchType": self.request.get("launchType", "FARGATE"),
+            "cpu": self.definition.cpu,
+            "memory": self.definition.memory,
+            "overrides": self.request.get("overrides", {}),
+            "lastStatus": self.status,
+            "desiredStatus": self.desired,
+            "createdAt": self.created_at,
+            "startedAt": self.started_at,
+            "stoppingAt": self.stopping_at,
+            "stoppedAt": self.stopped_at,
+            "stopCode": self.stop_code,
+            "stoppedReason": self.stopped_reason,
+            "containers": [{name: value for name, value in container.items() if value is not None}],
+        }
+        return {name: value for name, value in shown.items() if value is not None}
+
 
 DESCRIBABLE = timedelta(hours=1)
 """How long DescribeTasks returns a stopped task."""
@@ -83,7 +171,7 @@ class FakeEcs(Service):
     paginators: ClassVar[Pages] = {"list_tasks": (("nextToken", "nextToken"),)}
 
     def __init__(self, gate: Gate, now: Callable[[], datetime]) -> None:
-        super().__init__(gate)
+        super().__init__(gate, now)
         self.clusters: dict[str, Cluster] = {}  # by ARN
         self.definitions: dict[str, Definition] = {}  # by ARN; the newest of a family is its last
         self.containers: Containers | None = None
@@ -91,8 +179,6 @@ class FakeEcs(Service):
         self.before_launch: Callable[[Mapping[str, Any]], None] = lambda _request: None
         self.task_ended: list[Callable[[Task], None]] = []
         self.launches = Launches()
-        self._now = now
-        self._ids = count(1)
 
     def run(self, task: Task) -> None:
         """The task's container starts."""
@@ -101,18 +187,18 @@ class FakeEcs(Service):
     def end(
         self,
         task: Task,
-        *,
         stop_code: str,
         reason: str,
         exit_code: int | None = None,
         container_reason: str | None = None,
+        *,
         at: datetime | None = None,
     ) -> None:
         """The task has stopped; a second end changes nothing.
 
         `at`: when it stopped, if that is noticed late.
         """
-        if task.status == "STOPPED":
+        if task.is_over:
             return
         task.status = task.desired = "STOPPED"
         task.stopped_at = at or self._now()
@@ -265,19 +351,14 @@ class FakeEcs(Service):
 
     def _cluster(self, name: str) -> Cluster:
         arn = name if name.startswith("arn:") else f"arn:aws:ecs:{REGION}:{ACCOUNT}:cluster/{name}"
-        if arn not in self.clusters:
-            raise RefusedError("ClusterNotFoundException", "Cluster not found.")
-        return self.clusters[arn]
+        return known(self.clusters, arn, "ClusterNotFoundException", "Cluster not found.")
 
     def _definition(self, name: str) -> Definition:
         """A task definition by ARN, `family:revision`, or the newest of a family."""
-        short = name.rpartition("/")[2]
-        for definition in reversed(self.definitions.values()):
-            if definition.arn.rpartition("/")[2] == short:
-                return definition
-            if definition.family == short:
-                return definition
-        raise RefusedError("ClientException", "TaskDefinition not found.")
+        named = {}
+        for definition in self.definitions.values():
+            named[definition.family] = named[definition.arn.rpartition("/")[2]] = definition
+        return known(named, name.rpartition("/")[2], "ClientException", "TaskDefinition not found.")
 
 
 def _check_run(request: Mapping[str, Any], container: str) -> None:

@@ -2,14 +2,15 @@
 
 Nothing runs in a job run. `drivers`, when set, takes each from state to state with `move` and
 `end`.
+
+Applications and job runs of the EMR Serverless fake, and how GetJobRun shows a run.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import count
 from typing import Any, ClassVar, Protocol
 
-from simulation.aws.emr_serverless.job_runs import ENDED, WAITING, Application, JobRun, options_in
 from simulation.aws.service import (
     ACCOUNT,
     REGION,
@@ -18,13 +19,129 @@ from simulation.aws.service import (
     Pages,
     RefusedError,
     Service,
+    known,
     operation,
     page_of,
 )
 
+WAITING = ("SUBMITTED", "QUEUED", "PENDING", "SCHEDULED")
+"""States of a job run before its driver runs, in order."""
+
+ENDED = ("SUCCESS", "FAILED", "CANCELLED")
+
+_DRIVER_ENVIRONMENT = "spark.emr-serverless.driverEnv."
+_SHOWN_DETAILS = 256
+"""Characters of `stateDetails`, as people met them."""
+
+
+@dataclass(eq=False)
+class JobRun:
+    application: "Application" = field(repr=False)
+    id: str
+    token: str
+    request: Mapping[str, Any]  # StartJobRun's arguments
+    created_at: datetime
+    updated_at: datetime
+    state: str = "SUBMITTED"
+    details: str = ""
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+
+    @property
+    def arn(self) -> str:
+        return f"{self.application.arn}/jobruns/{self.id}"
+
+    @property
+    def is_over(self) -> bool:
+        return self.state in ENDED
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The configuration in its SparkSubmitParameters, which EMR splits at spaces."""
+        submit = self.request["jobDriver"]["sparkSubmit"]
+        return options_in(submit.get("sparkSubmitParameters", ""))
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The driver's, as far as the request sets it."""
+        return {
+            name.removeprefix(_DRIVER_ENVIRONMENT): value
+            for name, value in self.options.items()
+            if name.startswith(_DRIVER_ENVIRONMENT)
+        }
+
+    def summary(self) -> Answer:
+        return self._shown(id=self.id)
+
+    def described(self) -> Answer:
+        more = {
+            "jobRunId": self.id,
+            "jobDriver": self.request["jobDriver"],
+            "executionTimeoutMinutes": self.request.get("executionTimeoutMinutes", 720),
+            "tags": {},
+            "attempt": 1,
+            "startedAt": self.started_at,
+            "endedAt": self.ended_at,
+        }
+        return self._shown(**more)
+
+    def _shown(self, **more: Any) -> Answer:
+        shown: dict[str, Any] = {
+            "applicationId": self.application.id,
+            "name": self.request.get("name"),
+            "mode": "BATCH",
+            "arn": self.arn,
+            "createdBy": "arn:aws:sts::123456789012:assumed-role/Longhaul/execution",
+            "createdAt": self.created_at,
+            "updatedAt": self.updated_at,
+            "executionRole": self.request["executionRoleArn"],
+            "state": self.state,
+            "stateDetails": (self.details or self.state)[:_SHOWN_DETAILS],
+            "releaseLabel": self.application.release_label,
+            **more,
+        }
+        return {name: value for name, value in shown.items() if value is not None}
+
+
+@dataclass(eq=False)
+class Application:
+    """`vcpu`: the most that all its workers may have. `most_runs`: at once; others are QUEUED."""
+
+    arn: str
+    name: str
+    release_label: str
+    vcpu: int
+    most_runs: int
+    starts_by_itself: bool
+    idle_stop_s: float | None
+    created_at: datetime
+    state: str = "CREATED"
+    runs: dict[str, JobRun] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        return self.arn.rpartition("/")[2]
+
+    def in_states(self, states: tuple[str, ...]) -> list[JobRun]:
+        return [each for each in self.runs.values() if each.state in states]
+
+
+def options_in(parameters: str) -> dict[str, str]:
+    """The options of `--conf name=value …`.
+
+    Raises:
+        ValueError: the parameters are none of these.
+    """
+    words = parameters.split()
+    if len(words) % 2 or any(word != "--conf" for word in words[::2]):
+        raise ValueError(f"not a list of --conf name=value: {parameters}")
+    return dict(word.split("=", 1) for word in words[1::2])
+
+
 _LONGEST_RUN_MINUTES = 10_080  # of a batch job run, from EMR 7.11 on
 _IDLE_STOP_MINUTES = 15
 _MOST_RUNS = 1_000
+_NOT_FOUND = "ResourceNotFoundException"
 _VCPU = " vCPU"
 # "Option 'spark.master' is not supported", as people met it.
 _UNSUPPORTED = ("spark.master", "spark.submit.deployMode")
@@ -45,15 +162,13 @@ class FakeEmrServerless(Service):
     paginators: ClassVar[Pages] = {"list_job_runs": (("nextToken", "nextToken"),)}
 
     def __init__(self, gate: Gate, now: Callable[[], datetime]) -> None:
-        super().__init__(gate)
+        super().__init__(gate, now)
         self.applications: dict[str, Application] = {}  # by id
         self.drivers: Drivers | None = None
         # Gets StartJobRun's request, and may refuse it.
         self.before_start: Callable[[Mapping[str, Any]], None] = lambda _request: None
         self.run_ended: list[Callable[[JobRun], None]] = []
         self.page_size = 50
-        self._now = now
-        self._ids = count(1)
 
     def move(self, run: JobRun, state: str) -> None:
         """The job run is in the next state; an end and a cancel keep theirs."""
@@ -212,19 +327,11 @@ class FakeEmrServerless(Service):
             )
 
     def _application(self, id_: str) -> Application:
-        if id_ not in self.applications:
-            raise RefusedError(
-                "ResourceNotFoundException", f"Application {id_} does not exist", status=404
-            )
-        return self.applications[id_]
+        return known(self.applications, id_, _NOT_FOUND, f"Application {id_} does not exist", 404)
 
     def _run(self, application_id: str, id_: str) -> JobRun:
-        run = self._application(application_id).runs.get(id_)
-        if run is None:
-            raise RefusedError(
-                "ResourceNotFoundException", f"Job run {id_} does not exist", status=404
-            )
-        return run
+        runs = self._application(application_id).runs
+        return known(runs, id_, _NOT_FOUND, f"Job run {id_} does not exist", 404)
 
 
 def _started(run: JobRun) -> Answer:

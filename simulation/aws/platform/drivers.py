@@ -5,30 +5,30 @@ says which of the two only for some cases. A driver without executors waits for 
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from longhaul.core.lease import AttemptId
 from longhaul.engines.emr_serverless.ends import reference
 from longhaul.runner.io.bucket_area import BucketArea
 from longhaul.runner.io.written import Folder, S3Folder
-from simulation.aws.emr_serverless.client import FakeEmrServerless
-from simulation.aws.emr_serverless.job_runs import Application, JobRun
-from simulation.aws.platform.containers import Containers, check_role
-from simulation.aws.platform.job_process import JobProcess, Surroundings, attempt_in
+from simulation.aws.emr_serverless.client import Application, JobRun
+from simulation.aws.platform.containers import check_role
+from simulation.aws.platform.job_process import JobProcess, attempt_in
 from simulation.aws.platform.parts import MARKER
-from simulation.aws.s3.client import FakeS3
 from simulation.aws.service import Gate, RefusedError
 from simulation.worlds.endings import EMR_FAULTS
-from simulation.worlds.plan import Ending, Fault
-from simulation.worlds.randomness import rng_of, unit
+from simulation.worlds.plan import Fault
+from simulation.worlds.randomness import chosen, unit
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
     from simulation.aws.platform.timeline import Event
+    from simulation.worlds.world import World
 
 _APPLICATION_IS_FULL = (
     "Job failed to start: ApplicationMaxCapacityExceededException: Worker could not be allocated as"
@@ -76,34 +76,30 @@ class Drivers:
 
     def __init__(
         self,
-        around: Surroundings,
-        emr: FakeEmrServerless,
+        world: "World",
         application: Application,
-        containers: Containers,
-        s3: FakeS3,
     ) -> None:
-        self.around = around
-        self.emr = emr
-        self.containers = containers
-        self.timeline = around.timeline
-        self.s3 = copy(s3)  # as executors call it: no call of theirs is seen, or fails
+        self.world = world
+        self.emr = world.aws.emr_serverless
+        self.timeline = world.timeline
+        self.s3 = copy(world.aws.s3)  # as executors call it: no call of theirs is seen, or fails
         self.s3.gate = Gate()
         self._application = application
         self._drivers: dict[str, Driver] = {}  # by the job run's ARN
         self._counts: Counter[str] = Counter()
         self._vcpu: dict[str, int] = {}  # of a job run's workers, by their owner
         self._idle: Event | None = None
-        emr.drivers = self
-        emr.before_start = self._before_start
-        emr.run_ended.append(self._run_ended)
+        self.emr.drivers = self
+        self.emr.before_start = self._before_start
+        self.emr.run_ended.append(self._run_ended)
 
     def accepted(self, run: JobRun) -> None:
         attempt = attempt_in(run.environment)
-        label = self.around.label_of(attempt.key, attempt.attempt)
+        label = self.world.attempt_label(attempt.key, attempt.attempt)
         self._counts[label] += 1
         driver = Driver(self, run, attempt, label, f"driver@{label}.{self._counts[label]}")
         self._drivers[run.arn] = driver
-        self.containers.runs(driver)
+        self.world.containers.runs(driver)
         self._wake()
         minutes = run.request.get("executionTimeoutMinutes", 720)
         driver.later(60.0 * minutes, lambda: self.emr.cancel(run))
@@ -114,10 +110,10 @@ class Drivers:
 
     def take(self, owner: str, vcpu: int) -> bool:
         """Give a worker its vCPU, if the application and the account have as many left."""
-        if self.around.injector.is_out("capacity"):
+        if self.world.injector.is_out("capacity"):
             return False
         if sum(self._vcpu.values()) + vcpu > self._application.vcpu:
-            self.around.injector.note(Fault(owner, 0, "no vCPU"))
+            self.world.injector.note(Fault(owner, 0, "no vCPU"))
             return False
         self._vcpu[owner] = vcpu
         return True
@@ -130,14 +126,14 @@ class Drivers:
 
     def _before_start(self, request: Mapping[str, Any]) -> None:
         stage = str(request["name"]).partition("#")[0]
-        if self.around.injector.lacks_right(stage):
-            chance = unit(self.around.plan.seed, f"no right:{request['name']}")
-            number = int(chance * (len(_NO_RIGHT) + 1))
-            if number < len(_NO_RIGHT):  # else the job's role lacks a right, and not the machine's
-                raise RefusedError(*_NO_RIGHT[number])
-        check_role(self.around, request["executionRoleArn"], stage)
+        if self.world.injector.lacks_right(stage):
+            site = f"no right:{request['name']}"
+            refusal = chosen(self.world.plan.seed, site, (*_NO_RIGHT, None))
+            if refusal is not None:  # else the job's role lacks a right, and not the machine's
+                raise RefusedError(*refusal)
+        check_role(self.world, request["executionRoleArn"], stage)
         if self._application.state == "STOPPING":
-            self.around.injector.note(Fault("application", 0, "stopping"))
+            self.world.injector.note(Fault("application", 0, "stopping"))
 
     def _wake(self) -> None:
         """An application without job runs for a while stops, and starts with the next one."""
@@ -146,7 +142,7 @@ class Drivers:
             self._idle = None
         if self._application.state in ("CREATED", "STOPPED"):
             self._application.state = "STARTING"
-            seconds = 20 + 100 * unit(self.around.plan.seed, f"starts:{self.timeline.clock.ms}")
+            seconds = 20 + 100 * unit(self.world.plan.seed, f"starts:{self.timeline.clock.ms}")
             self.timeline.after(seconds, self._started)
 
     def _started(self) -> None:
@@ -188,16 +184,12 @@ class Driver(JobProcess):
     def __init__(
         self, drivers: Drivers, run: JobRun, attempt: AttemptId, label: str, name: str
     ) -> None:
-        around = drivers.around
         super().__init__(
-            drivers.containers,
-            around,
+            drivers.world.containers,
             attempt,
             id_=run.arn,
             task_ref=reference(run.application.arn, attempt),
             name=name,
-            rng=rng_of(around.plan.seed, name),
-            skew_s=(2 * unit(around.plan.seed, f"skew:{name}") - 1) * around.plan.mix.skew_s,
         )
         self.run = run
         # EMR Serverless names no region: a role in a worker is without one unless the run sets it.
@@ -217,13 +209,13 @@ class Driver(JobProcess):
     def launch(self) -> None:
         """It is scheduled: EMR looks for a worker."""
         first = self.job.ending(self.attempt.attempt, 0)
-        lacks_right = self.around.injector.lacks_right(self.attempt.key.partition("#")[0])
+        lacks_right = self.world.injector.lacks_right(self.attempt.key.partition("#")[0])
         if first.kind == "never_starts" and not lacks_right:
             self.ending = first
             return
         start_s = 420 if first.kind == "slow_start" else 30 + 60 * self.host.rng.random()
-        plan, site = self.around.plan, f"launch:{self._label}"
-        fault = self.around.injector.of_event(site, _LAUNCH_FAULTS, plan.mix.launches)
+        plan, site = self.world.plan, f"launch:{self._label}"
+        fault = self.world.injector.of_event(site, _LAUNCH_FAULTS, plan.mix.launches)
         if fault is None and first.kind == "fails_to_start":
             self.ending, fault = first, _LOST
         if lacks_right:
@@ -233,20 +225,20 @@ class Driver(JobProcess):
         else:
             self.later(start_s, self._place)
 
-    def work_known(self, work: int, ending: Ending) -> None:
-        super().work_known(work, ending)
-        if ending.kind in ("spot", "maintenance", "infrastructure"):
-            self.later(ending.after_s, lambda: self._gone("FAILED", _LOST))
-        if ending.kind == "cut_off":
-            self.later(ending.after_s, self._cut_off)
+    def done_by_platform(self) -> dict[str, Callable[[], None]]:
+        lost = partial(self._gone, "FAILED", _LOST)
+        return {
+            **super().done_by_platform(),
+            **dict.fromkeys(("spot", "maintenance", "infrastructure"), lost),
+        }
 
     def cancelled(self) -> None:
         """EMR ends the workers: at once, as its documentation has it, or some time later."""
-        plan, rng = self.around.plan, self.host.rng
-        if self.runner is None:
+        plan, rng = self.world.plan, self.host.rng
+        if self.stop is None:
             self.later(1 + 4 * rng.random(), self._is_cancelled)
             return
-        fault = self.around.injector.of_event(
+        fault = self.world.injector.of_event(
             f"cancelling:{self._label}", _CANCEL_FAULTS, plan.mix.events / 2
         )
         if fault == "slow":
@@ -256,16 +248,16 @@ class Driver(JobProcess):
         else:
             self.later(10 * rng.random(), self._is_cancelled)
 
-    def exit(self, code: int, reason: str | None = None) -> None:
-        self.host.kill()
-        if reason is not None:
-            details = _ENDED.format(code) + _LAST_WORDS.format(_FULL_MEMORY)
+    def ended_by_itself(self, code: int, reason: str | None) -> None:
+        """While it is cancelled, either may come first."""
+        is_cancelled = self.run.state == "CANCELLING"
+        if is_cancelled and unit(self.world.plan.seed, f"last:{self.host.name}") < _HALF:
+            self._is_cancelled()
+        elif code:
+            last_words = _LAST_WORDS.format(_FULL_MEMORY) if reason is not None else ""
+            self._gone("FAILED", _ENDED.format(code) + last_words)
         else:
-            details = _ENDED.format(code) if code else ""
-        state = "FAILED" if code else "SUCCESS"
-        self.timeline.after(
-            2 + 2 * self.host.rng.random(), lambda: self._ended_by_itself(state, details)
-        )
+            self._gone("SUCCESS", "")
 
     def has_executors(self) -> bool:
         if self._has_executors:
@@ -287,19 +279,19 @@ class Driver(JobProcess):
         self._has_lost_them = True
         self._has_executors = False
         self._drivers.give_back(self._executors)
-        chance = unit(self.around.plan.seed, f"replaced:{self.host.name}")
+        chance = unit(self.world.plan.seed, f"replaced:{self.host.name}")
         wait = timedelta(seconds=400 * chance) if chance < _HALF else timedelta(days=30)
         self._none_before = self.timeline.clock.now() + wait
 
     def work_area(self, client: "S3Client") -> BucketArea:
-        engine = self.around.settings().emr_serverless
+        engine = self.world.settings.emr_serverless
         if engine is None:
             raise AssertionError("a driver runs, and the settings have no application")
         return BucketArea.at(engine.work_area, client, self.attempt)
 
     def output(self, files: int, area: Folder) -> Folder:
         """The executors write to the work area."""
-        found = sorted((self.around.output / str(files)).iterdir())
+        found = sorted((self.world.output / str(files)).iterdir())
         self.write({file.name: file.read_text() for file in found}, area)
         return area
 
@@ -332,22 +324,14 @@ class Driver(JobProcess):
         if self._drivers.take(self.host.name, int(self.run.options["spark.driver.cores"])):
             self._emr.move(self.run, "RUNNING")
             self.begin()
-        elif unit(self.around.plan.seed, f"no room:{self.host.name}") < _HALF:
-            number = unit(self.around.plan.seed, f"words:{self.host.name}")
-            self._gone("FAILED", _NO_ROOM[int(number * len(_NO_ROOM))])
+        elif unit(self.world.plan.seed, f"no room:{self.host.name}") < _HALF:
+            words = chosen(self.world.plan.seed, f"words:{self.host.name}", _NO_ROOM)
+            self._gone("FAILED", words)
         else:
             self.later(_LOOK_S, self._place)
 
-    def _cut_off(self) -> None:
-        self.is_cut_off = True
+    def called_stopped(self) -> None:
         self._emr.end(self.run, "FAILED", _LOST)
-
-    def _ended_by_itself(self, state: str, details: str) -> None:
-        """While it is cancelled, either may come first."""
-        is_cancelled = self.run.state == "CANCELLING"
-        if is_cancelled and unit(self.around.plan.seed, f"last:{self.host.name}") < _HALF:
-            state, details = "CANCELLED", _CANCELLED
-        self._gone(state, details)
 
     def _is_cancelled(self) -> None:
         self._gone("CANCELLED", _CANCELLED)

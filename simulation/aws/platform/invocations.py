@@ -3,17 +3,18 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from functions import dispatcher, heartbeat, settle, sweeper
 from simulation.aws.platform.hosts import Host
-from simulation.aws.platform.timeline import Timeline
-from simulation.aws.template import Function
-from simulation.worlds.injection import Injector
-from simulation.worlds.plan import Plan
 from simulation.worlds.randomness import rng_of, unit
+
+if TYPE_CHECKING:
+    from simulation.worlds.world import World
 
 HANDLERS: Mapping[str, ModuleType] = {
     "dispatcher": dispatcher,
@@ -37,6 +38,9 @@ class InvocationResult(NamedTuple):
     cause: str = ""
 
 
+THROTTLED = InvocationResult(error="Lambda.TooManyRequestsException", cause="Rate Exceeded.")
+
+
 def failed(error: str, message: str) -> InvocationResult:
     """As Step Functions says it; of `Lambda.Unknown` there is no more than its name."""
     cause = json.dumps({"errorType": error, "errorMessage": message}) if message else "unknown"
@@ -47,63 +51,114 @@ def unheard(_answer: InvocationResult) -> None:
     """The invoker does not wait for this answer."""
 
 
+@dataclass
 class Sandbox:
     """A function's process: it keeps what `build` returned, and its clock may be off."""
 
-    def __init__(self, name: str, skew_s: float, version: int) -> None:
-        self.name = name
-        self.skew_s = skew_s
-        self.version = version  # of the settings that it was deployed with
-        self.runtime: Any = None
+    skew_s: float
+    version: int  # of the settings that it was deployed with
+    runtime: Any = None
 
 
-class Lambda:
-    def __init__(
-        self, plan: Plan, timeline: Timeline, injector: Injector, functions: Mapping[str, Function]
-    ) -> None:
-        self._plan = plan
-        self.timeline = timeline
-        self._injector = injector
-        self._functions = functions
-        self._warm: dict[str, list[Sandbox]] = {name: [] for name in functions}
+class Functions:
+    """What Lambda does with the invocations of any function.
+
+    `running`: how many have not ended.
+    """
+
+    def __init__(self, world: "World") -> None:
+        self.world = world
+        self.plan = world.plan
+        self.timeline = world.timeline
+        self.injector = world.injector
+        self.running = 0
         self._counts: Counter[str] = Counter()
-        self._cold_starts = 0
+
+    def send(
+        self,
+        function: str,
+        site: str,
+        begin: Callable[[Answered, bool], None],
+        answered: Answered,
+        *,
+        refused: InvocationResult | None = None,
+        lost_after_s: float = 1.0,
+    ) -> None:
+        """Invoke as Step Functions does: one try, which ends with a call of `answered`.
+
+        `begin` begins a run; it gets whom to tell, and whether the start is a cold one.
+        """
+        place = f"invoke:{function}@{site}"
+        fault = self.injector.of_event(place, INVOKE_FAULTS, self.plan.mix.invokes)
+        if fault == "throttled":
+            refused = refused or THROTTLED
+        if refused is not None:
+            self.timeline.after(0.05, partial(answered, refused))
+            return
+        if fault == "lost":
+            lost = InvocationResult(error="Lambda.SdkClientException")
+            self.timeline.after(lost_after_s, partial(answered, lost))
+            answered = unheard
+        begin(answered, fault == "cold")
+        if fault == "doubled":
+            delay_s = 3 * unit(self.plan.seed, f"doubled:{site}")
+            self.timeline.after(delay_s, partial(begin, unheard, False))
+
+
+class Running:
+    """One run of a handler. Its answer, its end or its timeout ends it, whichever comes first."""
+
+    def __init__(
+        self, functions: Functions, host: Host, timeout_s: float, answered: Answered
+    ) -> None:
+        self.timeline = functions.timeline
+        self.host = host
+        self.is_over = False
+        self._functions = functions
+        self._answered: Answered | None = answered
+        self._ends_at = self.timeline.clock.now() + timedelta(seconds=timeout_s)
+        self._deadline = self.timeline.after(timeout_s, self.timed_out)
+
+    def timed_out(self) -> None:
+        """Lambda ends it."""
+        raise NotImplementedError
+
+    def remaining_ms(self) -> int:
+        left = self._ends_at - self.timeline.clock.now()
+        return round(left.total_seconds() * 1_000)
+
+    def answer(self, result: InvocationResult) -> None:
+        """Tell the invoker, who hears it once. The invocation itself goes on."""
+        answered, self._answered = self._answered, None
+        if answered is not None:
+            # The invoker continues in the timeline, not inside the process that ends.
+            self.timeline.after(0.005, lambda: answered(result))
+
+    def over(self, result: InvocationResult) -> None:
+        """It ends, and the invoker hears of it unless it has heard already."""
+        if not self.is_over:
+            self.is_over = True
+            self._functions.running -= 1
+            self._deadline.cancel()
+            self.answer(result)
+
+
+class Lambda(Functions):
+    def __init__(self, world: "World") -> None:
+        super().__init__(world)
+        self._warm: dict[str, list[Sandbox]] = {name: [] for name in world.stack.functions}
         self._version = 0
         self.began: list[Callable[[Host, Any], None]] = []
         self.failed: list[Callable[[Exception], None]] = []  # with what a handler raised
-        self.running = 0
 
     def invoke(self, function: str, payload: Any, site: str, answered: Answered) -> None:
         """Invoke synchronously: one try, which ends with a call of `answered`."""
-        if self._injector.is_out(function):
+        if self.injector.is_out(function):
             cause = json.dumps({"errorMessage": "Unable to import module"})
             failed = InvocationResult(error="Runtime.ImportModuleError", cause=cause)
-            self.timeline.after(0.3, lambda: answered(failed))
+            self.timeline.after(0.3, partial(answered, failed))
             return
-        fault = self._injector.of_event(
-            f"invoke:{function}@{site}", INVOKE_FAULTS, self._plan.mix.invokes
-        )
-        if fault == "throttled":
-            self.timeline.after(
-                0.05,
-                lambda: answered(
-                    InvocationResult(
-                        error="Lambda.TooManyRequestsException", cause="Rate Exceeded."
-                    )
-                ),
-            )
-            return
-        if fault == "lost":
-            invoker, answered = answered, unheard
-            self.timeline.after(
-                1.0, lambda: invoker(InvocationResult(error="Lambda.SdkClientException", cause=""))
-            )
-        if fault == "doubled":
-            delay = 3 * unit(self._plan.seed, f"doubled:{site}")
-            self.timeline.after(
-                delay, lambda: self._begin(function, payload, site, unheard, cold=False)
-            )
-        self._begin(function, payload, site, answered, cold=fault == "cold")
+        self.send(function, site, partial(self._begin, function, payload, site), answered)
 
     def invoke_async(self, function: str, payload: Any, site: str, max_age_s: float) -> None:
         """Invoke as EventBridge does.
@@ -117,7 +172,7 @@ class Lambda:
                 if answer.error is None:
                     return
                 age_s = (self.timeline.clock.now() - began).total_seconds()
-                if answer.error == "Lambda.TooManyRequestsException":
+                if answer == THROTTLED:
                     if age_s < max_age_s:
                         self.timeline.after(15, lambda: send(failures))
                 elif failures < _RETRIES:
@@ -128,19 +183,20 @@ class Lambda:
         send(0)
 
     def _begin(
-        self, function: str, payload: Any, site: str, answered: Answered, *, cold: bool
+        self,
+        function: str,
+        payload: Any,
+        site: str,
+        answered: Answered,
+        cold: bool,  # noqa: FBT001 - as `send` calls it
     ) -> None:
         self._counts[f"{function}@{site}"] += 1
         name = f"{function}@{site}#{self._counts[f'{function}@{site}']}"
-        rng = rng_of(self._plan.seed, name)
+        rng = rng_of(self.plan.seed, name)
         warm = self._warm[function]
         if cold or not warm or rng.random() < 0.1:
-            self._cold_starts += 1
-            sandbox = Sandbox(
-                f"{function}.{self._cold_starts}",
-                (2 * rng.random() - 1) * self._plan.mix.skew_s,
-                self._version,
-            )
+            skew_s = (2 * rng.random() - 1) * self.plan.mix.skew_s
+            sandbox = Sandbox(skew_s, self._version)
             delay_s = 20.0 if cold else 0.4 + 1.6 * rng.random()
         else:
             sandbox = warm.pop()
@@ -159,15 +215,15 @@ class Lambda:
         self._version += 1
 
     def timeout_s(self, function: str) -> int:
-        return self._functions[function].timeout_s
+        return self.world.stack.functions[function].timeout_s
 
     def keep(self, function: str, sandbox: Sandbox) -> None:
         if sandbox.version == self._version:
             self._warm[function].append(sandbox)
 
 
-class Invocation:
-    """One run of a handler; its answer, error, crash or timeout ends it, whichever comes first."""
+class Invocation(Running):
+    """One run of a handler of the product's."""
 
     def __init__(
         self,
@@ -182,14 +238,11 @@ class Invocation:
         self._handler = handler
         self._function = name.partition("@")[0]
         self._sandbox = sandbox
-        self._answered: Answered | None = answered
-        self.host = Host(platform.timeline, name, rng, sandbox.skew_s, FUNCTION)
-        self.host.crashed = lambda: self._over(
+        host = Host(platform.timeline, name, rng, sandbox.skew_s, FUNCTION)
+        host.crashed = lambda: self.over(
             InvocationResult(error="Runtime.ExitError", cause="RequestId: 0 Error: exit 137")
         )
-        timeout_s = platform.timeout_s(self._function)
-        self._ends_at = platform.timeline.clock.now() + timedelta(seconds=timeout_s)
-        self._deadline = platform.timeline.after(timeout_s, self._timed_out)
+        super().__init__(platform, host, platform.timeout_s(self._function), answered)
 
     def begin(self, event: Any) -> None:
         for listener in self._platform.began:
@@ -202,40 +255,29 @@ class Invocation:
 
         self.host.run(work, self._ended)
 
+    def timed_out(self) -> None:
+        self.host.kill()
+        self.over(InvocationResult(error="Sandbox.Timedout", cause="Task timed out"))
+
+    def over(self, result: InvocationResult) -> None:
+        self.host.alive = False
+        super().over(result)
+
     def _handle(self, event: Any, runtime: Any) -> Any:
         """As `lambda_handler`, whose context knows the time that is left."""
         if self._function == "heartbeat":
             return self._handler.handle(event, runtime)
-        left = self._ends_at - self._platform.timeline.clock.now()
-        until = runtime.context.deadline(round(left.total_seconds() * 1_000))
+        until = runtime.context.deadline(self.remaining_ms())
         return self._handler.handle(event, runtime, until)
 
     def _ended(self, error: BaseException | None, text: Any) -> None:
-        if error is None:
-            self._platform.keep(self._function, self._sandbox)
-            self._over(InvocationResult(payload=json.loads(text)))
-        elif isinstance(error, Exception):
-            for listener in self._platform.failed:
-                listener(error)
-            self._platform.keep(self._function, self._sandbox)
-            self._over(
-                InvocationResult(
-                    error=type(error).__name__, cause=json.dumps({"errorMessage": str(error)})
-                )
-            )
-        else:
+        if error is not None and not isinstance(error, Exception):
             raise error
-
-    def _timed_out(self) -> None:
-        self.host.kill()
-        self._over(InvocationResult(error="Sandbox.Timedout", cause="Task timed out"))
-
-    def _over(self, answer: InvocationResult) -> None:
-        answered, self._answered = self._answered, None
-        if answered is None:
+        self._platform.keep(self._function, self._sandbox)
+        if error is None:
+            self.over(InvocationResult(payload=json.loads(text)))
             return
-        self._platform.running -= 1
-        self._deadline.cancel()
-        self.host.alive = False
-        # The invoker continues in the timeline, not inside the process that ends.
-        self._platform.timeline.after(0.005, lambda: answered(answer))
+        for listener in self._platform.failed:
+            listener(error)
+        cause = json.dumps({"errorMessage": str(error)})
+        self.over(InvocationResult(error=type(error).__name__, cause=cause))

@@ -7,29 +7,30 @@ stands still and goes on at the next invocation that gets the environment.
 
 import json
 import subprocess
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
+from functools import partial
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from longhaul.engines.aws_lambda import runner
 from longhaul.engines.aws_lambda.runner import ExecutionEnvironment, JobEnded
-from simulation.aws.platform.containers import Containers
 from simulation.aws.platform.hosts import Host, Waiter, here
 from simulation.aws.platform.invocations import (
-    INVOKE_FAULTS,
     Answered,
+    Functions,
     InvocationResult,
+    Running,
     failed,
-    unheard,
 )
-from simulation.aws.platform.job_process import JobProcess, Surroundings, attempt_in
+from simulation.aws.platform.job_process import JobProcess, attempt_in
 from simulation.aws.template import Function
-from simulation.worlds.plan import Ending
-from simulation.worlds.randomness import rng_of, unit
+from simulation.worlds.randomness import chosen, rng_of, unit
+
+if TYPE_CHECKING:
+    from simulation.worlds.world import World
 
 _PLATFORM_FAILS = ("spot", "maintenance", "infrastructure")
 _SIGNALS = 128
@@ -46,22 +47,19 @@ class TinyProcess(JobProcess):
     ) -> None:
         function, name = invocation.function, invocation.name
         super().__init__(
-            function.containers,
-            function.around,
+            function.world.containers,
             attempt_in(environment),
             id_=name,
             task_ref=task_ref,
             name=name,
-            rng=rng_of(function.around.plan.seed, name),
             skew_s=invocation.environment.skew_s,
         )
         self._invocation = invocation
-        self._containers = function.containers
         self._code: int | None = None
         self._has_ended = Waiter(self.timeline)
 
     def start(self) -> None:
-        self._containers.runs(self)
+        self.owner.runs(self)
         self.begin()
 
     def wait(self, timeout: float | None = None) -> int:
@@ -75,14 +73,12 @@ class TinyProcess(JobProcess):
         if self._code is None:
             self._ended(-_KILLED)
 
-    def work_known(self, work: int, ending: Ending) -> None:
-        super().work_known(work, ending)
-        if ending.kind in _PLATFORM_FAILS:
-            self.later(ending.after_s, self._invocation.lost)
-        if ending.kind == "cut_off":
-            self.later(ending.after_s, self._cut_off)
-        if ending.kind == "frozen":
-            self.later(ending.after_s, self._freeze)
+    def done_by_platform(self) -> dict[str, Callable[[], None]]:
+        return {
+            **super().done_by_platform(),
+            **dict.fromkeys(_PLATFORM_FAILS, self._invocation.lost),
+            "frozen": self._freeze,
+        }
 
     def exit(self, code: int, reason: str | None = None) -> None:
         """A signal's code is negative to the parent. Out of memory may end the handler too."""
@@ -99,16 +95,14 @@ class TinyProcess(JobProcess):
             self.owner.over(self)
 
     def thaw(self) -> None:
-        self._containers.runs(self)
+        self.owner.runs(self)
         self.host.thaw()
 
     def _freeze(self) -> None:
         lasts = self._chance("lasts")
         self._invocation.pause(_LONGEST_PAUSE_S * lasts if lasts < _HALF else None)
 
-    def _cut_off(self) -> None:
-        """The invoker is told that it has failed."""
-        self.is_cut_off = True
+    def called_stopped(self) -> None:
         self._invocation.answer(failed("Lambda.Unknown", ""))
 
     def _ended(self, code: int) -> None:
@@ -117,7 +111,7 @@ class TinyProcess(JobProcess):
         self._has_ended.wake_soon()
 
     def _chance(self, what: str) -> float:
-        return unit(self.around.plan.seed, f"{what}:{self.host.name}")
+        return unit(self.world.plan.seed, f"{what}:{self.host.name}")
 
 
 FUNCTION = "aws_lambda"
@@ -154,56 +148,38 @@ class Environment:
         self.handler = ExecutionEnvironment(spared=frozenset(), _fork=_started)
 
 
-class JobFunction:
-    """`running`: how many invocations have not ended."""
-
-    def __init__(self, around: Surroundings, containers: Containers, function: Function) -> None:
-        self.around = around
-        self.containers = containers
+class JobFunction(Functions):
+    def __init__(self, world: "World", function: Function) -> None:
+        super().__init__(world)
         self.function = function
-        self.running = 0
         self._warm: list[Environment] = []
-        self._counts: Counter[str] = Counter()
         self._request_ids = count(1)
 
     def invoke(self, payload: Any, site: str, answered: Answered) -> None:
-        """Invoke as Step Functions does: one try, which ends with a call of `answered`."""
-        around, timeline = self.around, self.around.timeline
-        fault = around.injector.of_event(
-            f"invoke:tiny@{site}", INVOKE_FAULTS, around.plan.mix.invokes
-        )
-        refusal = self._refusal(site, payload["key"]) or (
-            _REFUSALS[0] if fault == "throttled" else None
-        )
+        """Both runs of a doubled invocation have its id."""
+        refusal = self._refusal(site, payload["key"])
+        refused = None
         if refusal is not None:
             refused = InvocationResult(error=refusal, cause=_CAUSES.get(refusal, "Rate Exceeded."))
-            timeline.after(0.05, lambda: answered(refused))
-            return
-        request_id = f"{next(self._request_ids):032x}"
-        if fault == "lost":
-            invoker, answered = answered, unheard
-            after_s = 1 + _LOST_WITHIN_S * unit(around.plan.seed, f"lost:{site}")
-            lost = InvocationResult(error="Lambda.SdkClientException")
-            timeline.after(after_s, lambda: invoker(lost))
-        self.accept(payload, request_id, site, answered, fault == "cold")
-        if fault == "doubled":
-            # Both runs have the invocation's id.
-            timeline.after(
-                3 * unit(around.plan.seed, f"doubled:{site}"),
-                lambda: self.accept(payload, request_id, site, unheard, False),
-            )
+        self.send(
+            "tiny",
+            site,
+            partial(self.accept, payload, f"{next(self._request_ids):032x}", site),
+            answered,
+            refused=refused,
+            lost_after_s=1 + _LOST_WITHIN_S * unit(self.plan.seed, f"lost:{site}"),
+        )
 
     def keep(self, environment: Environment) -> None:
         self._warm.append(environment)
 
     def _refusal(self, site: str, key: str) -> str | None:
         """The error with which Lambda refuses the invocation, if it does."""
-        injector = self.around.injector
-        if injector.is_out("capacity"):
+        if self.injector.is_out("capacity"):
             return _REFUSALS[0]
-        if injector.lacks_right(key.partition("#")[0]):
+        if self.injector.lacks_right(key.partition("#")[0]):
             return _NO_RIGHT
-        return injector.of_event(f"launch:{site}", _REFUSALS, self.around.plan.mix.launches)
+        return self.injector.of_event(f"launch:{site}", _REFUSALS, self.plan.mix.launches)
 
     def accept(
         self,
@@ -211,23 +187,23 @@ class JobFunction:
         request_id: str,
         site: str,
         answered: Answered,
-        cold: bool,  # noqa: FBT001 - of one caller
+        cold: bool,  # noqa: FBT001 - as `send` calls it
     ) -> None:
         """Begin a run of the handler, unless its environment is never ready."""
         self._counts[site] += 1
         name = f"tiny@{site}.{self._counts[site]}"
-        rng = rng_of(self.around.plan.seed, name)
-        first = self.around.job_of(payload["key"]).ending(int(payload["attempt"]), 0).kind
+        rng = rng_of(self.plan.seed, name)
+        first = self.world.job_of(payload["key"]).ending(int(payload["attempt"]), 0).kind
         if first in ("never_starts", "fails_to_start"):
             self._never_ready(first, answered)
             return
         if not self._warm or cold or rng.random() < 0.1:
-            environment = Environment((2 * rng.random() - 1) * self.around.plan.mix.skew_s)
+            environment = Environment((2 * rng.random() - 1) * self.plan.mix.skew_s)
             delay_s = _SLOW_INIT_S if cold or first == "slow_start" else 1 + 8 * rng.random()
         else:
             environment, delay_s = self._warm.pop(), 0.01
         self.running += 1
-        self.around.timeline.after(
+        self.timeline.after(
             delay_s,
             lambda: Invocation(self, environment, request_id, payload, name, answered).begin(),
         )
@@ -237,11 +213,11 @@ class JobFunction:
         limit_s = _INIT_S if kind == "fails_to_start" else float(self.function.timeout_s)
         text = f"Init timed out after {limit_s:.0f} s"
         result = failed("Sandbox.Timedout", text)
-        self.around.timeline.after(limit_s, lambda: answered(result))
+        self.timeline.after(limit_s, partial(answered, result))
 
 
-class Invocation:
-    """One run of the handler. Its answer, its end or its timeout ends it, whichever comes first."""
+class Invocation(Running):
+    """One run of the handler that runs jobs. `host` is the handler's."""
 
     def __init__(
         self,
@@ -256,31 +232,24 @@ class Invocation:
         self.environment = environment
         self.name = name
         self._event = json.loads(json.dumps(payload))  # as it goes over the wire
-        self._answered: Answered | None = answered
-        self._is_over = False
         self._children: list[TinyProcess] = []
-        self.timeline = function.around.timeline
-        self.handler = Host(
-            self.timeline, f"{name} handler", rng_of(0, name), skew_s=environment.skew_s
+        host = Host(
+            function.timeline, f"{name} handler", rng_of(0, name), skew_s=environment.skew_s
         )
-        self.handler.facts["invocation"] = self
-        limit_s = function.function.timeout_s
-        self._ends_at = self.timeline.clock.now() + timedelta(seconds=limit_s)
-        self._deadline = self.timeline.after(
-            limit_s, lambda: self.lose("Sandbox.Timedout", "Task timed out after 900.00 seconds")
-        )
+        host.facts["invocation"] = self
+        super().__init__(function, host, function.function.timeout_s, answered)
         self.context = SimpleNamespace(
             aws_request_id=request_id,
             invoked_function_arn=function.function.arn,
             memory_limit_in_mb=str(function.function.memory_mib),
-            get_remaining_time_in_millis=self._remaining_ms,
+            get_remaining_time_in_millis=self.remaining_ms,
         )
 
     def begin(self) -> None:
         for each in self.environment.left:
             each.thaw()
         run = self.environment.handler.run
-        self.handler.run(lambda: run(self._event, cast("Any", self.context)), self._returned)
+        self.host.run(lambda: run(self._event, cast("Any", self.context)), self._returned)
 
     def start(self, task_ref: str, names: Mapping[str, str]) -> TinyProcess:
         child = TinyProcess(self, task_ref, names)
@@ -297,40 +266,35 @@ class Invocation:
             each.kill()
         return set()
 
-    def answer(self, result: InvocationResult) -> None:
-        """Tell the invoker, who hears it once. The invocation itself goes on."""
-        answered, self._answered = self._answered, None
-        if answered is not None:
-            # The invoker continues in the timeline, not inside the process that ends.
-            self.timeline.after(0.005, lambda: answered(result))
+    def timed_out(self) -> None:
+        self.lose("Sandbox.Timedout", "Task timed out after 900.00 seconds")
 
     def lost(self) -> None:
         """The platform fails."""
-        seed = self.function.around.plan.seed
-        self.lose(*_LOSSES[int(unit(seed, f"lost:{self.name}") * len(_LOSSES))])
+        self.lose(*chosen(self.function.plan.seed, f"lost:{self.name}", _LOSSES))
 
     def lose(self, error: str, message: str) -> None:
         """Lambda ends the handler."""
-        if self._is_over:
+        if self.is_over:
             return
-        self.handler.kill()
+        self.host.kill()
         self.environment.forget()
-        is_left = unit(self.function.around.plan.seed, f"left:{self.name}") < _HALF
+        is_left = unit(self.function.plan.seed, f"left:{self.name}") < _HALF
         for each in self._children:
             if is_left:
                 each.stand_still()
             else:
                 each.kill()
-        self._over(failed(error, message))
+        self.over(failed(error, message))
 
     def pause(self, for_s: float | None) -> None:
         """The whole environment stands still, for that long; None: until Lambda ends it."""
-        hosts = [self.handler, *(each.host for each in self._children)]
+        hosts = [self.host, *(each.host for each in self._children)]
         for host in hosts:
             host.freeze()
 
         def go_on() -> None:
-            if not self._is_over:
+            if not self.is_over:
                 for host in hosts:
                     host.thaw()
 
@@ -339,17 +303,14 @@ class Invocation:
 
     def _returned(self, error: BaseException | None, _: object) -> None:
         if error is None:
-            self._over(InvocationResult(payload={}))
+            self.over(InvocationResult(payload={}))
         elif isinstance(error, JobEnded):
-            self._over(failed(type(error).__name__, str(error)))
+            self.over(failed(type(error).__name__, str(error)))
         else:
             raise error
 
-    def _over(self, result: InvocationResult) -> None:
+    def over(self, result: InvocationResult) -> None:
         """The environment is frozen, with all that is left in it, and serves the next."""
-        self._is_over = True
-        self._deadline.cancel()
-        self.function.running -= 1
         environment = self.environment
         environment.left = [
             each for each in (*environment.left, *self._children) if each.host.alive
@@ -357,11 +318,7 @@ class Invocation:
         for each in environment.left:
             each.stand_still()
         self.function.keep(environment)
-        self.answer(result)
-
-    def _remaining_ms(self) -> int:
-        left = self._ends_at - self.timeline.clock.now()
-        return round(left.total_seconds() * 1_000)
+        super().over(result)
 
 
 def replacements(now: Callable[[], datetime]) -> tuple[tuple[Any, str, Any], ...]:

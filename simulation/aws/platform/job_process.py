@@ -1,26 +1,23 @@
 """The process that carries out an attempt, whatever runs it."""
 
-import random
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol
+from typing import TYPE_CHECKING, NoReturn
 
 from botocore.exceptions import NoRegionError
 from greenlet import GreenletExit
 
 from longhaul.core.lease import AttemptId
-from longhaul.core.settings import RuntimeSettings
 from longhaul.runner.io.bucket_area import BucketArea
 from longhaul.runner.io.written import Folder
 from longhaul.runner.masking import Mask
-from simulation.aws.platform.hosts import Host, raise_error
+from longhaul.runner.stopping import Stop
+from simulation.aws.platform.hosts import Host, HostBackground, raise_error
 from simulation.aws.platform.parts import MARKER
-from simulation.aws.platform.runner import Runner
-from simulation.aws.platform.sdk import Sdk
-from simulation.aws.platform.timeline import Event, Timeline
-from simulation.worlds.injection import Injector
-from simulation.worlds.plan import Ending, Job, Plan
+from simulation.aws.platform.runner import main
+from simulation.worlds.plan import Ending
+from simulation.worlds.randomness import rng_of, unit
 from simulation.worlds.secrets import VARIABLE
 
 if TYPE_CHECKING:
@@ -28,22 +25,8 @@ if TYPE_CHECKING:
 
     from mypy_boto3_s3 import S3Client
 
-
-class Surroundings(NamedTuple):
-    """What all of them share."""
-
-    plan: Plan
-    timeline: Timeline
-    sdk: Sdk
-    settings: Callable[[], RuntimeSettings]  # those deployed now
-    output: Path  # what Spark would have written
-    jobs: Mapping[str, Job]  # by name
-    job_of: Callable[[str], Job]  # by key
-    label_of: Callable[[str, int | str], str]  # by key and attempt
-    injector: Injector
-    # Of a job's code and of its inputs, by `code` or `inputs` and the job's name.
-    versions: Mapping[tuple[str, str], int]
-    noted: Callable[..., None]  # hears what jobs do that work in parts; see `seen.stored`
+    from simulation.aws.platform.containers import Containers
+    from simulation.aws.platform.timeline import Event
 
 
 def attempt_in(environment: Mapping[str, str]) -> AttemptId:
@@ -52,42 +35,35 @@ def attempt_in(environment: Mapping[str, str]) -> AttemptId:
     return AttemptId(key, int(run), int(attempt))
 
 
-class Owner(Protocol):
-    """Hears when a process begins, and when it is over."""
-
-    def began_working(self, process: "JobProcess") -> None: ...
-
-    def over(self, process: "JobProcess") -> None: ...
-
-
 class JobProcess:
     """One run of the runner, on a host of its own.
 
-    `id` tells it from all others; `task_ref` is the value in the row's `task_arn`.
+    `id` tells it from all others; `task_ref` is the value in the row's `task_arn`. `stop` is there
+    once the runner is.
     """
 
     def __init__(
         self,
-        owner: Owner,
-        around: Surroundings,
+        owner: "Containers",
         attempt: AttemptId,
         *,
         id_: str,
         task_ref: str,
         name: str,
-        rng: random.Random,
-        skew_s: float,
+        skew_s: float | None = None,
     ) -> None:
         self.owner = owner
-        self.around = around
-        self.timeline = around.timeline
+        self.world = world = owner.world
+        if skew_s is None:
+            skew_s = (2 * unit(world.plan.seed, f"skew:{name}") - 1) * world.plan.mix.skew_s
+        self.timeline = world.timeline
         self.attempt = attempt
         self.id = id_
         self.task_ref = task_ref
-        self.host = Host(around.timeline, name, rng, skew_s)
+        self.host = Host(world.timeline, name, rng_of(world.plan.seed, name), skew_s)
         self.host.facts["attempt"] = attempt
         self.host.crashed = self._crash
-        self.job = around.job_of(attempt.key)
+        self.job = world.job_of(attempt.key)
         self.ending = Ending()  # known once the runner has read the request
         self.work: int | None = None
         self.has_worked = False
@@ -97,12 +73,13 @@ class JobProcess:
         self.end_kind = "stopped"
         self.fault_of_job: str | None = None  # what the job itself has done wrong
         self.code = 0  # version of its code
-        self.began_at = around.timeline.clock.now()
+        self.began_at = world.timeline.clock.now()
         self.secret: str | None = None  # as its attempt has it; empty: it has begun without
         self.reads = ""  # what it reads, as JSON
         self.asked: list[str] = []  # the parts that it has asked for
         self.read_own_at: datetime | None = None  # when it had read what it compacts
-        self.runner: Runner | None = None
+        self.background = HostBackground(lambda: self.host)
+        self.stop: Stop | None = None
         self._events: list[Event] = []
 
     @property
@@ -113,8 +90,24 @@ class JobProcess:
     def work_known(self, work: int, ending: Ending) -> None:
         """The runner has read the request. What the platform does to it is known now, too."""
         self.work, self.ending = work, ending
-        if ending.kind == "partitioned":
-            self.later(ending.after_s, lambda: self.around.injector.cut_off(self.host))
+        action = self.done_by_platform().get(ending.kind)
+        if action is not None:
+            self.later(ending.after_s, action)
+
+    def done_by_platform(self) -> dict[str, Callable[[], None]]:
+        """What the platform does to it, by the kind of its ending."""
+        return {
+            "partitioned": lambda: self.world.injector.cut_off(self.host),
+            "cut_off": self._cut_off,
+        }
+
+    def _cut_off(self) -> None:
+        self.is_cut_off = True
+        self.called_stopped()
+
+    def called_stopped(self) -> None:
+        """The platform calls it stopped, while it works on."""
+        raise NotImplementedError
 
     def given(self, variables: Mapping[str, str], _mask: Mask) -> None:
         """The attempt gives its job what its stage has for the environment."""
@@ -124,8 +117,8 @@ class JobProcess:
         """Start the runner."""
         self.began_at = self.timeline.clock.now()
         self.owner.began_working(self)
-        self.runner = Runner(self, self.around)
-        self.host.run(partial(self._run, self.runner), raise_error)
+        self.stop = Stop()
+        self.host.run(partial(self._run, self.stop), raise_error)
 
     def end_as(self, kind: str, code: int, reason: str | None = None) -> NoReturn:
         """Called by the process itself, which ends here."""
@@ -139,6 +132,13 @@ class JobProcess:
 
     def exit(self, code: int, reason: str | None = None) -> None:
         """It has ended. The process itself may call this."""
+        self.host.kill()
+        self.timeline.after(
+            2 + 2 * self.host.rng.random(), lambda: self.ended_by_itself(code, reason)
+        )
+
+    def ended_by_itself(self, code: int, reason: str | None) -> None:
+        """The platform notices that it has ended."""
         raise NotImplementedError
 
     def has_executors(self) -> bool:
@@ -154,7 +154,7 @@ class JobProcess:
 
     def output(self, files: int, _area: Folder) -> Folder:
         """What Spark has written: so many files."""
-        return self.around.output / str(files)
+        return self.world.output / str(files)
 
     def write(self, files: Mapping[str, str], folder: Folder) -> None:
         """Let Spark write files, by name, into a folder that may not be there yet."""
@@ -180,9 +180,9 @@ class JobProcess:
     def later(self, seconds: float, action: Callable[[], None]) -> None:
         self._events.append(self.timeline.after(seconds, action))
 
-    def _run(self, runner: Runner) -> None:
+    def _run(self, stop: Stop) -> None:
         try:
-            code = runner.main()
+            code = main(self, stop)
         except NoRegionError:  # before it has read its row
             self.end_as("without a region", 1)
         self.exit(code)

@@ -115,7 +115,7 @@ class WorkInParts:
         files = {each.name: each.read_text() for each in folder.iterdir()} if folder else {}
         generation = self._job.state.get("generation")
         found = Restored(self._container, cast("str | None", generation), files)
-        self._container.around.noted("restored", found)
+        self._container.world.seen.check("restored", found)
 
     def _change_state(self) -> None:
         """In the state and in both files of the folder the same."""
@@ -159,7 +159,7 @@ class WorkInParts:
             texts = self._container.read(saving.files.bring(stored.place, stored.files))
             files = [json.loads(each)["piece"] for each in texts]
             found = [Piece(*each) for each in files], len(stored.files)
-            self._container.around.noted("checkpoint read", self._container, *found)
+            self._container.world.seen.check("checkpoint read", self._container, *found)
 
     def _compute(self, name: str, seconds: float, folder: Folder) -> None:
         """Half of the files are there before the work is done."""
@@ -167,7 +167,7 @@ class WorkInParts:
         piece = Piece(
             name, container.work or 0, container.reads, self.made_by(name), container.host.name
         )
-        container.around.noted("computed", container, piece)
+        container.world.seen.check("computed", container, piece)
         digest = sha256(f"{container.task_ref} {name}".encode()).hexdigest()[:32]
         names = [f"part-{n:05d}-{digest}-c000.parquet" for n in range(self._planned.files)]
         texts = {file: json.dumps({"piece": piece, "n": n}) for n, file in enumerate(names)}

@@ -13,8 +13,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from greenlet import getcurrent
-
 from longhaul.core.beat import longest_report_wait_s
 from longhaul.core.errors import PermanentJobError
 from longhaul.core.job_kinds import JobKind
@@ -37,10 +35,10 @@ from longhaul.runner.reporting import Effort
 from longhaul.runner.resources import Resources
 from longhaul.runner.running_job import RunningJob
 from longhaul.runner.spark.sample import SparkSample
-from longhaul.runner.stopping import Stop, StopReason, hear_sigterm
+from longhaul.runner.stopping import Stop, StopReason
 from longhaul.runner.task import Task
 from longhaul.runner.wiring import put_together, s3_client, tables_from
-from simulation.aws.platform.hosts import HostBackground, HostClock, here, wait_for_good
+from simulation.aws.platform.hosts import HostClock, Waiter, here, wait_for_good
 from simulation.aws.platform.parts import COLUMNS, WorkInParts
 from simulation.worlds.endings import EMR_FAULTS, KINDS, OWN_FAULTS
 from simulation.worlds.requests import OWN_OUTPUT, emitted_of
@@ -51,8 +49,7 @@ from simulation.worlds.stages import is_too_many, members_of
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-    from simulation.aws.platform.job_process import JobProcess, Surroundings
-    from simulation.aws.platform.timeline import Event, Process
+    from simulation.aws.platform.job_process import JobProcess
     from simulation.worlds.plan import Ending
     from simulation.worlds.plan import Job as PlannedJob
 
@@ -76,59 +73,45 @@ _KILLED = 137
 _LOOK_S = 15.0  # for executors
 
 
-class Runner:
-    """The main program of a process, from its begin to its end."""
-
-    def __init__(self, container: "JobProcess", around: "Surroundings") -> None:
-        self._host = container.host
-        self._background = HostBackground(lambda: container.host)
-        self._stop = Stop()
-        self._container = container
-        self._around = around
-
-    def main(self) -> int:
-        """As `longhaul.engines.fargate.runner`."""
-        around, container = self._around, self._container
-        s3 = s3_client(around.settings())
-        scratch = _scratch_of(container)
-        area = PlannedArea(scratch, container, s3)
-        spark = PlannedSpark(container, around, self._stop, area)
-        attempt = put_together(
-            container.attempt,
-            _with_rare_reports(around.settings(), container.job),
-            s3,
-            task=Task(container.task_ref, _RESOURCES),
-            scratch=scratch,
-            area=area,
-            spark=spark,
-            stop=self._stop,
-            background=self._background,
-            tables=tables_from(around.settings(), s3),
-            find_job=spark.find_job,
-            effort=spark.effort,
-            clock=HostClock(around.timeline),
-            rng=container.host.rng,
-        )
-        leases = PlannedLeases(attempt.leases, container, attempt.publisher)
-        attempt.leases = cast("Leases", leases)
-        attempt.give = container.given
-        if around.plan.secret:
-            attempt.variables = {each.name: VARIABLES for each in around.settings().stages}
-        # The same in each run of a world. (A draw of the host's would change what follows.)
-        attempt.new_seal = lambda: sha256(container.task_ref.encode()).hexdigest()[:32]
-        attempt.end_when_stopped(container.end_process)
-        code = attempt.run()
-        if "thread failed" in self._stop.detail:
-            raise AssertionError(self._stop.detail)
-        container.end_kind = code.name.lower()
-        if code is ExitCode.FAILED and "denied" in self._host.facts:
-            # What its request names: people write which buckets and tables that may be.
-            container.fault_of_job = container.fault_of_job or "denied"
-        return code
-
-    def hear_sigterm(self) -> None:
-        if self._host.alive:
-            hear_sigterm(self._stop, self._background)
+def main(container: "JobProcess", stop: Stop) -> int:
+    """The main program of a process: as `longhaul.engines.fargate.runner`."""
+    world = container.world
+    s3 = s3_client(world.settings)
+    scratch = _scratch_of(container)
+    area = PlannedArea(scratch, container, s3)
+    spark = PlannedSpark(container, stop, area)
+    attempt = put_together(
+        container.attempt,
+        _with_rare_reports(world.settings, container.job),
+        s3,
+        task=Task(container.task_ref, _RESOURCES),
+        scratch=scratch,
+        area=area,
+        spark=spark,
+        stop=stop,
+        background=container.background,
+        tables=tables_from(world.settings, s3),
+        find_job=spark.find_job,
+        effort=spark.effort,
+        clock=HostClock(world.timeline),
+        rng=container.host.rng,
+    )
+    leases = PlannedLeases(attempt.leases, container, attempt.publisher)
+    attempt.leases = cast("Leases", leases)
+    attempt.give = container.given
+    if world.plan.secret:
+        attempt.variables = {each.name: VARIABLES for each in world.settings.stages}
+    # The same in each run of a world. (A draw of the host's would change what follows.)
+    attempt.new_seal = lambda: sha256(container.task_ref.encode()).hexdigest()[:32]
+    attempt.end_when_stopped(container.end_process)
+    code = attempt.run()
+    if "thread failed" in stop.detail:
+        raise AssertionError(stop.detail)
+    container.end_kind = code.name.lower()
+    if code is ExitCode.FAILED and "denied" in container.host.facts:
+        # What its request names: people write which buckets and tables that may be.
+        container.fault_of_job = container.fault_of_job or "denied"
+    return code
 
 
 class PlannedArea:
@@ -142,7 +125,6 @@ class PlannedArea:
         self.output = self._cluster.output if self._cluster else scratch / "output"
         self._scratch = scratch
         self._container = container
-        self._s3 = s3
 
     @property
     def is_of_cluster(self) -> bool:
@@ -165,7 +147,7 @@ class PlannedArea:
             digests[OWN_OUTPUT] = digest_of(sources)
         container.reads = json.dumps(digests, sort_keys=True)
         if self._cluster is None and container.job.late_s:
-            HostClock(container.around.timeline).sleep(container.job.late_s)
+            HostClock(container.world.timeline).sleep(container.job.late_s)
             stop.check()
             if version != self._version():
                 raise VanishedError("an input")
@@ -184,7 +166,7 @@ class PlannedArea:
 
     def _version(self) -> str:
         container = self._container
-        return str(container.around.versions.get(("inputs", container.job.name), 0))
+        return str(container.world.versions.get(("inputs", container.job.name), 0))
 
     def saved_files(self, objects: S3Objects) -> SavedFiles:
         if self._cluster is not None:
@@ -238,24 +220,21 @@ class PlannedSpark:
     As with the real one, a stop ends what the main process waits for.
     """
 
-    def __init__(
-        self, container: "JobProcess", around: "Surroundings", stop: Stop, area: PlannedArea
-    ) -> None:
+    def __init__(self, container: "JobProcess", stop: Stop, area: PlannedArea) -> None:
         self._area = area
         self._container = container
-        self._around = around
-        self._timeline = around.timeline
+        self._world = container.world
         self._stop = stop
         self._is_working = False
         self._worked_s = 0.0
-        self._waiting: tuple[Process, Event] | None = None
+        self._waiter = Waiter(container.timeline)
         self._kind = JobKind.SPARK
-        stop.on_request(self._wake)
+        stop.on_request(self._waiter.wake_soon)
 
     def find_job(self, _job: str, _fetch: Callable[[str], Path]) -> FoundJob:
         """`longhaul.runner.loading.find_job`."""
         planned, container = self._container.job, self._container
-        container.code = self._around.versions.get(("code", planned.name), 0)
+        container.code = self._world.versions.get(("code", planned.name), 0)
         # A cluster refuses it.
         is_plain = planned.has_no_spark and not self._area.is_of_cluster
 
@@ -291,8 +270,7 @@ class PlannedSpark:
         return Effort(seconds=1.0, cpu_s=1.0 if self._is_working else 0.0, io_bytes=0)
 
     def _play(self, planned: "PlannedJob", job: RunningJob[Any]) -> None:
-        self._around.noted("parents read", job.parents)
-        self._read(job)
+        self._world.seen.check("parents read", job.parents)
         if self._kind is JobKind.PLAIN:
             job.progress("working", done=0, total=1)
             self._pause(_BOOT_S)  # so that it takes as long as one with Spark
@@ -318,9 +296,9 @@ class PlannedSpark:
         for name, value in measured(token).items():
             job.metric(name, value)
         if planned.fan_out is not None and job.emitter.following:
-            bucket = self._around.settings().paths.data_bucket
-            members = [self._around.jobs[name] for name in members_of(planned)]
-            if is_too_many(planned, self._around.plan):
+            bucket = self._world.settings.paths.data_bucket
+            members = [self._world.jobs[name] for name in members_of(planned)]
+            if is_too_many(planned, self._world.plan):
                 self._container.fault_of_job = "permanent"
             job.emit(*[emitted_of(each, bucket) for each in members])
 
@@ -343,10 +321,6 @@ class PlannedSpark:
             self._worked_s += seconds
             return
         self._go_through(replace(ending, after_s=max(0.0, left_s)), seconds)
-
-    def _read(self, job: RunningJob[Any]) -> None:
-        digests = {name: each.digest for name, each in job.staged.items()}
-        self._container.reads = json.dumps(digests, sort_keys=True)
 
     def _write(self, planned: "PlannedJob", job: RunningJob[Any]) -> None:
         layout = job.layout(job.table, MAIN, COLUMNS, ()) if job.table else None
@@ -411,17 +385,8 @@ class PlannedSpark:
         """Wait; a stop ends it with an error."""
         here()
         self._stop.check()
-        process = cast("Process", getcurrent())
-        self._waiting = process, self._timeline.after(seconds, process.go_on)
-        process.give_way()
-        self._waiting = None
+        self._waiter.wait(seconds)
         self._stop.check()
-
-    def _wake(self) -> None:
-        if self._waiting is not None:
-            process, event = self._waiting
-            event.cancel()
-            self._timeline.after(0, process.go_on)
 
 
 def _scratch_of(container: "JobProcess") -> Path:
@@ -429,7 +394,7 @@ def _scratch_of(container: "JobProcess") -> Path:
     if not container.job.parts:
         return _NO_SCRATCH
     name = sha256(container.task_ref.encode()).hexdigest()[:32]
-    scratch = container.around.output / "scratch" / name
+    scratch = container.world.output / "scratch" / name
     shutil.rmtree(scratch, ignore_errors=True)
     return scratch
 

@@ -1,27 +1,30 @@
 """Step Functions in a world: the interpreter, its integrations, and their faults."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, Generic
 
 from longhaul.engines.emr_serverless import ends
-from simulation.aws.ecs.tasks import Task
+from simulation.aws.ecs.client import FakeEcs, Task, environment_of
 from simulation.aws.platform.hosts import PLATFORM, Host
-from simulation.aws.platform.invocations import InvocationResult, Lambda
-from simulation.aws.platform.job_function import JobFunction
+from simulation.aws.platform.invocations import InvocationResult
 from simulation.aws.platform.job_process import attempt_in
-from simulation.aws.platform.sdk import Sdk
-from simulation.aws.platform.timeline import Cancellable, Timeline
-from simulation.aws.stepfunctions.client import FakeStepFunctions
-from simulation.aws.stepfunctions.integration import Done, Failed, Integration, Tell
-from simulation.aws.stepfunctions.interpreter import Interpreter
-from simulation.aws.stepfunctions.sync import RunTaskSync, StartJobRunSync, described
-from simulation.worlds.injection import Injector
+from simulation.aws.platform.timeline import Cancellable, Process, Timeline
+from simulation.aws.stepfunctions.interpreter import Done, Failed, Interpreter, Tell
+from simulation.aws.stepfunctions.sync import RunTaskSync, StartJobRunSync, Sync, T, request_of
 from simulation.worlds.plan import Plan
 from simulation.worlds.randomness import rng_of, unit
 
+if TYPE_CHECKING:
+    from simulation.worlds.world import World
+
 TWICE: Any = SimpleNamespace(retries={"total_max_attempts": 2})
-"""Step Functions repeats a call to ECS whose response was lost: one state may start two tasks."""
+"""Step Functions repeats a call whose response was lost.
+
+One state may start two tasks. A StartJobRun is repeated with its token: there is one job run.
+"""
 
 _LATE_S = 1_200.0
 _HALF = 0.5
@@ -29,25 +32,33 @@ _SIDECAR = {"Name": "aws-guardduty-agent-a1B2", "LastStatus": "STOPPED", "ExitCo
 _SIDECAR_KILLED = 137
 
 
-def engine(
-    plan: Plan,
-    timeline: Timeline,
-    stepfunctions: FakeStepFunctions,
-    sdk: Sdk,
-    injector: Injector,
-    platform: Lambda,
-    jobs: JobFunction | None,
-    label_of: Callable[[str, int | str], str],
-) -> Interpreter:
+def engine(world: "World") -> Interpreter:
     """The interpreter of this world's executions."""
+    plan, label_of = world.plan, world.attempt_label
+
+    def of_task(request: Mapping[str, Any]) -> str:
+        attempt = attempt_in(environment_of(request))
+        return label_of(attempt.key, attempt.attempt)
+
+    def of_job_run(request: Mapping[str, Any]) -> str:
+        attempt = ends.attempt_of(request["name"])
+        if attempt is None:
+            raise AssertionError(f"the job run {request['name']!r} is named after no attempt")
+        return label_of(attempt.key, attempt.attempt)
+
+    tasks, job_runs = Hosted(world), Hosted(world)
+    run_task = RunTask(tasks, world.sdk.client("ecs", config=TWICE), plan)
+    start_job_run = StartJobRunSync(job_runs, world.sdk.client("emr-serverless", config=TWICE))
     return Interpreter(
-        timeline,
-        stepfunctions,
+        world.timeline,
+        world.aws.stepfunctions,
         {
-            "arn:aws:states:::lambda:invoke": LambdaInvoke(platform, jobs, label_of),
-            "arn:aws:states:::ecs:runTask.sync": RunTask(plan, timeline, sdk, injector, label_of),
-            "arn:aws:states:::emr-serverless:startJobRun.sync": StartJobRun(
-                plan, timeline, sdk, injector, label_of
+            "arn:aws:states:::lambda:invoke": partial(invoke, world),
+            "arn:aws:states:::ecs:runTask.sync": Planned(
+                world, "runTask", "stopTask", tasks, run_task, of_task
+            ),
+            "arn:aws:states:::emr-serverless:startJobRun.sync": Planned(
+                world, "startJobRun", "cancelJobRun", job_runs, start_job_run, of_job_run
             ),
         },
         rng_of(plan.seed, "states"),
@@ -55,82 +66,71 @@ def engine(
     )
 
 
-class LambdaInvoke:
-    """`simulation.aws.stepfunctions.integration.Integration` for `lambda:invoke`."""
+def invoke(world: "World", parameters: dict[str, Any], tell: Tell) -> Cancellable:
+    """`simulation.aws.stepfunctions.interpreter.Integration` for `lambda:invoke`."""
 
-    def __init__(
-        self,
-        platform: Lambda,
-        jobs: JobFunction | None,
-        label_of: Callable[[str, int | str], str],
-    ) -> None:
-        self._platform = platform
-        self._jobs = jobs
-        self._label_of = label_of
-
-    def __call__(self, parameters: dict[str, Any], tell: Tell) -> Cancellable:
-        def answered(result: InvocationResult) -> None:
-            if result.error is not None:
-                tell(Failed(result.error, result.cause))
-            else:
-                shown = {"ExecutedVersion": "$LATEST", "Payload": result.payload, "StatusCode": 200}
-                tell(Done(shown))
-
-        payload = parameters["Payload"]
-        site = self._label_of(payload["key"], payload["attempt"])
-        if self._jobs is not None and parameters["FunctionName"] == self._jobs.function.arn:
-            self._jobs.invoke(payload, site, answered)
+    def answered(result: InvocationResult) -> None:
+        if result.error is not None:
+            tell(Failed(result.error, result.cause))
         else:
-            name = parameters["FunctionName"].rpartition(":")[2]
-            self._platform.invoke(name, payload, site, answered)
-        # An invocation continues when its execution stops; the interpreter ignores its result.
-        return SimpleNamespace(cancel=lambda: None)
+            shown = {"ExecutedVersion": "$LATEST", "Payload": result.payload, "StatusCode": 200}
+            tell(Done(shown))
+
+    payload = parameters["Payload"]
+    site = world.attempt_label(payload["key"], payload["attempt"])
+    if world.tiny is not None and parameters["FunctionName"] == world.tiny.function.arn:
+        world.tiny.invoke(payload, site, answered)
+    else:
+        name = parameters["FunctionName"].rpartition(":")[2]
+        world.platform.invoke(name, payload, site, answered)
+    # An invocation continues when its execution stops; the interpreter ignores its result.
+    return SimpleNamespace(cancel=lambda: None)
 
 
-class _Sync:
-    """An integration that waits for an end, where the plan decides what AWS leaves open.
+class Planned(Generic[T]):
+    """A `.sync` integration of which the plan decides what AWS leaves open.
 
     That is: how late Step Functions hears of the end, and whether it stops what a cancelled state
-    has started. `starts` and `stops` are the calls that it makes, in the sites of a plan.
+    has started.
     """
-
-    starts: ClassVar[str]
-    stops: ClassVar[str]
 
     def __init__(
         self,
-        plan: Plan,
-        timeline: Timeline,
-        sdk: Sdk,
-        injector: Injector,
-        label_of: Callable[[str, int | str], str],
+        world: "World",
+        starts: str,
+        stops: str,
+        hosted: "Hosted",
+        run: Sync[T],
+        label: Callable[[Mapping[str, Any]], str],
     ) -> None:
-        self._plan = plan
-        self._label_of = label_of
-        self._injector = injector
-        self._hosted = _Hosted(timeline, plan.seed)
-        self._run = self._integration(sdk)
+        """Lets the plan decide about `run`, whose timeline is `hosted`.
+
+        `starts` and `stops` are its calls in the sites of a plan, `label` gives the label of the
+        attempt that a request names.
+        """
+        self._starts: str = starts
+        self._stops: str = stops
+        self._hosted: Hosted = hosted
+        self._run: Sync[T] = run
+        self._plan = world.plan
+        self._injector = world.injector
+        self._label = label
+        run.told_after_s = self._told_after_s
+        run.tries_to_stop = self._tries_to_stop
 
     def __call__(self, parameters: dict[str, Any], tell: Tell) -> Cancellable:
-        label = self._label(parameters)
-        self._hosted.label = f"{self.starts}@{label}"
+        label = self._label(request_of(parameters))
+        self._hosted.label = f"{self._starts}@{label}"
         running = self._run(parameters, tell)
 
         def cancel() -> None:
-            self._hosted.label = f"{self.stops}@{label}"
+            self._hosted.label = f"{self._stops}@{label}"
             running.cancel()
 
         return SimpleNamespace(cancel=cancel)
 
-    def _integration(self, sdk: Sdk) -> Integration:
-        raise NotImplementedError
-
-    def _label(self, parameters: Mapping[str, Any]) -> str:
-        """The label of the attempt that the parameters name."""
-        raise NotImplementedError
-
-    def _told_after_s(self, label: str) -> float:
-        site = f"told:{label}"
+    def _told_after_s(self, thing: T) -> float:
+        site = f"told:{self._label(thing.request)}"
         late = self._injector.of_event(site, ("late",), self._plan.mix.events / 4)
         return _LATE_S if late else 1 + 3 * unit(self._plan.seed, site)
 
@@ -139,88 +139,48 @@ class _Sync:
         return self._injector.of_event(site, ("not stopped",), self._plan.mix.events / 2) is None
 
 
-class RunTask(_Sync):
-    """`ecs:runTask.sync`. A RunTask whose response was lost is repeated: there are two tasks."""
+class RunTask(RunTaskSync):
+    """Tasks, described as AWS may describe them."""
 
-    starts, stops = "runTask", "stopTask"
+    def __init__(self, timeline: Timeline, ecs: FakeEcs, plan: Plan) -> None:
+        super().__init__(timeline, ecs)
+        self._plan = plan
 
-    def _integration(self, sdk: Sdk) -> Integration:
-        run = RunTaskSync(self._hosted, sdk.client("ecs", config=TWICE))  # type: ignore[arg-type]  # as a Timeline
-        run.told_after_s = self._task_told_after_s
-        run.description = self._description
-        run.tries_to_stop = self._tries_to_stop
-        return run
-
-    def _label(self, parameters: Mapping[str, Any]) -> str:
-        (override, *_) = parameters["Overrides"]["ContainerOverrides"]
-        names = {each["Name"]: each["Value"] for each in override["Environment"]}
-        return self._label_of(names["LONGHAUL_KEY"], names["LONGHAUL_ATTEMPT"])
-
-    def _task_told_after_s(self, task: Task) -> float:
-        attempt = attempt_in(task.environment)
-        return self._told_after_s(self._label_of(attempt.key, attempt.attempt))
-
-    def _description(self, task: Task) -> dict[str, Any]:
+    def description(self, task: Task) -> dict[str, Any]:
         """Some tasks that never started are described without containers.
 
         GuardDuty's container may stand before the job's or after it, and has an end of its own.
         """
-        shown = described(task)
+        shown = super().description(task)
+        seed = self._plan.seed
         if self._plan.sidecars:
-            seed, sidecar = self._plan.seed, dict(_SIDECAR)
+            sidecar = dict(_SIDECAR)
             if unit(seed, f"sidecar's end:{task.arn}") < _HALF:
                 sidecar["ExitCode"] = _SIDECAR_KILLED
             place = 0 if unit(seed, f"sidecar's place:{task.arn}") < _HALF else 1
             shown["Containers"].insert(place, sidecar)
-        if (
-            task.stop_code == "TaskFailedToStart"
-            and unit(self._plan.seed, f"described:{task.arn}") < _HALF
-        ):
+        never_started = task.stop_code == "TaskFailedToStart"
+        if never_started and unit(seed, f"described:{task.arn}") < _HALF:
             del shown["Containers"]
         return shown
 
 
-class StartJobRun(_Sync):
-    """`emr-serverless:startJobRun.sync`.
-
-    A StartJobRun whose response was lost is repeated with the same token: there is one job run.
-    """
-
-    starts, stops = "startJobRun", "cancelJobRun"
-
-    def _integration(self, sdk: Sdk) -> Integration:
-        emr = sdk.client("emr-serverless", config=TWICE)
-        run = StartJobRunSync(self._hosted, emr)  # type: ignore[arg-type]  # as a Timeline
-        run.told_after_s = lambda job_run: self._told_after_s(self._named(job_run.request["name"]))
-        run.tries_to_stop = self._tries_to_stop
-        return run
-
-    def _label(self, parameters: Mapping[str, Any]) -> str:
-        return self._named(parameters["Name"])
-
-    def _named(self, name: str) -> str:
-        """The label of the attempt after which a job run is named."""
-        attempt = ends.attempt_of(name)
-        if attempt is None:
-            raise AssertionError(f"the job run {name!r} is named after no attempt")
-        return self._label_of(attempt.key, attempt.attempt)
-
-
-class _Hosted:
+class Hosted(Timeline):
     """A timeline whose processes have hosts of their own, for the calls of Step Functions."""
 
-    def __init__(self, timeline: Timeline, seed: int) -> None:
+    def __init__(self, world: "World") -> None:
         self.label = ""
-        self._timeline = timeline
-        self._seed = seed
-        self._counts: dict[str, int] = {}
-        self.after = timeline.after
-        self.clock = timeline.clock
+        self.clock = world.timeline.clock
+        self.after = world.timeline.after  # type: ignore[method-assign]  # the events are those of it
+        self._world = world
+        self._counts: Counter[str] = Counter()
 
     def spawn(
         self, work: Callable[[], Any], *, ended: Callable[[BaseException | None, Any], None]
-    ) -> Any:
-        self._counts[self.label] = n = self._counts.get(self.label, 0) + 1
-        name = f"{self.label}#{n}"
-        host = Host(self._timeline, name, rng_of(self._seed, name), traits=PLATFORM)
+    ) -> Process:
+        self._counts[self.label] += 1
+        name = f"{self.label}#{self._counts[self.label]}"
+        host = Host(
+            self._world.timeline, name, rng_of(self._world.plan.seed, name), traits=PLATFORM
+        )
         return host.run(work, ended)

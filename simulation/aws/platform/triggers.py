@@ -17,7 +17,7 @@ Events are best effort: some are lost, late or doubled.
 import json
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -27,9 +27,10 @@ from simulation.aws.platform.timeline import Event, Timeline
 from simulation.aws.sqs.queues import Queue
 from simulation.aws.stepfunctions.client import Execution
 from simulation.aws.template import Rule
-from simulation.worlds.injection import Injector
-from simulation.worlds.plan import Plan
 from simulation.worlds.randomness import rng_of, unit
+
+if TYPE_CHECKING:
+    from simulation.worlds.world import World
 
 LATE = ("late/100", "late/130", "late/900")
 """By how many seconds a batch is delivered late: within its visibility, around its end, beyond."""
@@ -207,28 +208,15 @@ _EVENT_FAULTS = ("lost", "late", "doubled")
 
 
 class EventBridge:
-    def __init__(
-        self,
-        plan: Plan,
-        timeline: Timeline,
-        injector: Injector,
-        platform: Lambda,
-        rules: tuple[Rule, ...],
-        label_of: Callable[[str, int | str], str],
-    ) -> None:
-        self._plan = plan
-        self._timeline = timeline
-        self._injector = injector
-        self._platform = platform
-        self._rules = rules
-        self._label_of = label_of
+    def __init__(self, world: "World") -> None:
+        self._world = world
         self._ticks = 0
-        for rule in rules:
+        for rule in world.stack.rules:
             if rule.every_s is not None:
-                self._tick(rule, rule.every_s * unit(plan.seed, "first tick"))
+                self._tick(rule, rule.every_s * unit(world.plan.seed, "first tick"))
 
     def execution_changed(self, execution: Execution) -> None:
-        for rule in self._rules:
+        for rule in self._world.stack.rules:
             if execution.status in rule.statuses:
                 self._send(rule, execution)
 
@@ -237,14 +225,16 @@ class EventBridge:
             self._ticks += 1
             site = f"t{self._ticks}"
             if (
-                self._injector.of_event(f"tick:{site}", ("lost",), self._plan.mix.events / 2)
+                self._world.injector.of_event(
+                    f"tick:{site}", ("lost",), self._world.plan.mix.events / 2
+                )
                 is None
             ):
                 event = {"source": "aws.events", "detail-type": "Scheduled Event", "detail": {}}
-                self._platform.invoke_async(rule.function, event, site, rule.max_age_s)
+                self._world.platform.invoke_async(rule.function, event, site, rule.max_age_s)
             self._tick(rule, float(rule.every_s or 0))
 
-        self._timeline.after(delay_s, tick)
+        self._world.timeline.after(delay_s, tick)
 
     def _send(self, rule: Rule, execution: Execution) -> None:
         detail: dict[str, Any] = {
@@ -263,11 +253,15 @@ class EventBridge:
             "detail": detail,
         }
         told = json.loads(execution.input)
-        site = self._label_of(told["key"], told["attempt"])
-        fault = self._injector.of_event(f"event:{site}", _EVENT_FAULTS, self._plan.mix.events)
+        site = self._world.attempt_label(told["key"], told["attempt"])
+        fault = self._world.injector.of_event(
+            f"event:{site}", _EVENT_FAULTS, self._world.plan.mix.events
+        )
         delays = {None: (1.0,), "lost": (), "late": (1800.0,), "doubled": (1.0, 4.0)}[fault]
         for delay_s in delays:
-            self._timeline.after(
+            self._world.timeline.after(
                 delay_s,
-                lambda: self._platform.invoke_async(rule.function, event, site, rule.max_age_s),
+                lambda: self._world.platform.invoke_async(
+                    rule.function, event, site, rule.max_age_s
+                ),
             )

@@ -6,16 +6,24 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from io import BytesIO
-from itertools import count, groupby, islice, takewhile
+from itertools import groupby, islice, takewhile
 from typing import Any, ClassVar
 
 from botocore.response import StreamingBody
 
-from simulation.aws.s3.completion import AT_ONCE, Completing, Completion
-from simulation.aws.s3.uploads import Upload, content_of, crc32, digest
-from simulation.aws.service import Answer, Gate, Pages, RefusedError, Service, operation
+from simulation.aws.s3.uploads import (
+    AT_ONCE,
+    Completing,
+    Completion,
+    Upload,
+    content_of,
+    crc32,
+    digest,
+)
+from simulation.aws.service import Answer, Gate, Pages, RefusedError, Service, known, operation
 
 _MAX_KEYS = 1000
+_NO_SUCH_KEY = ("NoSuchKey", "The specified key does not exist.", 404)
 _LAST = "\U0010ffff"  # behind each character of a name
 
 
@@ -99,7 +107,7 @@ class FakeS3(Service):
         self, gate: Gate, now: Callable[[], datetime], sleep: Callable[[float], object]
     ) -> None:
         """`sleep` keeps the caller waiting for an answer, in seconds."""
-        super().__init__(gate)
+        super().__init__(gate, now)
         self.buckets: dict[str, Contents] = {}
         self.page_size = _MAX_KEYS
         # How S3 completes an upload to a key, and whether it repeats the answer of a completion
@@ -107,8 +115,6 @@ class FakeS3(Service):
         self.completion: Callable[[str], Completion] = lambda _key: AT_ONCE
         self.repeats_answers: Callable[[], bool] = lambda: True
         self.sleep = sleep
-        self._now = now
-        self._ids = count(1)
 
     def abort_older_uploads(self, than: datetime) -> None:
         """The effect of a lifecycle rule."""
@@ -149,11 +155,8 @@ class FakeS3(Service):
 
     @operation
     def head_object(self, *, Bucket: str, Key: str) -> Answer:
-        found = self._bucket(Bucket).objects.get(Key)
-        if found is None:
-            # A response to HEAD has no body, so botocore knows its status alone.
-            raise RefusedError("404", "Not Found", status=404)
-        return found.head()
+        # A response to HEAD has no body, so botocore knows its status alone.
+        return known(self._bucket(Bucket).objects, Key, "404", "Not Found", 404).head()
 
     @operation
     def delete_object(self, *, Bucket: str, Key: str) -> Answer:
@@ -185,10 +188,12 @@ class FakeS3(Service):
         objects = self._bucket(Bucket).objects
         keys = objects.listed(Prefix, ContinuationToken or StartAfter)
         if Delimiter:
-            return self._folders(keys, Prefix, Delimiter, min(MaxKeys, self.page_size))
+            keys = _folders(keys, Prefix, Delimiter)
         page = list(islice(keys, min(MaxKeys, self.page_size)))
         answer: Answer = {"KeyCount": len(page), "IsTruncated": next(keys, None) is not None}
-        if page:  # an empty listing has no Contents
+        if page and Delimiter:
+            answer["CommonPrefixes"] = [{"Prefix": folder} for folder in page]
+        elif page:  # an empty listing has no Contents
             answer["Contents"] = [
                 {
                     "Key": key,
@@ -199,19 +204,7 @@ class FakeS3(Service):
                 for key in page
             ]
         if answer["IsTruncated"]:
-            answer["NextContinuationToken"] = page[-1]
-        return answer
-
-    def _folders(self, keys: Iterator[str], prefix: str, delimiter: str, most: int) -> Answer:
-        """A listing of what is up to the next delimiter, where each key has one."""
-        folders = (_folder_of(key, prefix, delimiter) for key in keys)
-        different = (folder for folder, _ in groupby(folders))
-        page = list(islice(different, most))
-        answer: Answer = {"KeyCount": len(page), "IsTruncated": next(different, None) is not None}
-        if page:
-            answer["CommonPrefixes"] = [{"Prefix": folder} for folder in page]
-        if answer["IsTruncated"]:
-            answer["NextContinuationToken"] = page[-1] + _LAST
+            answer["NextContinuationToken"] = page[-1] + (_LAST if Delimiter else "")
         return answer
 
     @operation
@@ -349,16 +342,14 @@ class FakeS3(Service):
         return answer
 
     def _bucket(self, name: str) -> Contents:
-        if name not in self.buckets:
-            raise RefusedError("NoSuchBucket", "The specified bucket does not exist", status=404)
-        self.buckets[name].catch_up(self._now())
-        return self.buckets[name]
+        found = known(
+            self.buckets, name, "NoSuchBucket", "The specified bucket does not exist", 404
+        )
+        found.catch_up(self._now())
+        return found
 
     def _object(self, bucket: str, key: str) -> Object:
-        found = self._bucket(bucket).objects.get(key)
-        if found is None:
-            raise _no_such_key()
-        return found
+        return known(self._bucket(bucket).objects, key, *_NO_SUCH_KEY)
 
     def _upload(self, bucket: str, key: str, upload_id: str) -> Upload:
         found = self._bucket(bucket).uploads.get(upload_id)
@@ -367,15 +358,16 @@ class FakeS3(Service):
         return found
 
 
+def _folders(keys: Iterator[str], prefix: str, delimiter: str) -> Iterator[str]:
+    """What is up to the next delimiter, where each key has one."""
+    return (folder for folder, _ in groupby(_folder_of(key, prefix, delimiter) for key in keys))
+
+
 def _folder_of(key: str, prefix: str, delimiter: str) -> str:
     end = key.find(delimiter, len(prefix))
     if end < 0:
         raise NotImplementedError(f"{key} is in no folder below {prefix}")
     return key[: end + len(delimiter)]
-
-
-def _no_such_key() -> RefusedError:
-    return RefusedError("NoSuchKey", "The specified key does not exist.", status=404)
 
 
 def _no_such_upload() -> RefusedError:
@@ -396,7 +388,7 @@ def _check_condition(found: Object | None, if_match: str | None, if_none_match: 
             status=501,
         )
     if if_match is not None and found is None:
-        raise _no_such_key()
+        raise RefusedError(*_NO_SUCH_KEY[:2], status=404)
     if (if_none_match is not None and found is not None) or (
         if_match is not None and found is not None and found.etag.strip('"') != if_match.strip('"')
     ):

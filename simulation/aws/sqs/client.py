@@ -5,28 +5,102 @@ redrive at the receive after the last allowed one, retention from the first send
 at once; a long poll does not wait.
 
 Open to faults: `stale_handles`, `entry_fault`, `reorder`, `redeliver`, `counted`.
+
+Batch calls: up to ten entries, each of which succeeds or fails alone.
 """
 
 import json
+import re
 from collections.abc import Callable, Mapping, MutableSequence, Sequence
 from datetime import datetime
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
-from simulation.aws.service import Answer, Gate, RefusedError, Service, operation
-from simulation.aws.sqs import receipts as sqs_receipts
-from simulation.aws.sqs.batch import MAX_ENTRIES, Faults, run
-from simulation.aws.sqs.messages import check_message, md5, shown, size_of
+from simulation.aws.service import Answer, Gate, RefusedError, Service, known, operation
 from simulation.aws.sqs.queues import (
     MAX_IN_FLIGHT,
     MAX_WAIT_S,
     MIB,
     Message,
     MoveTask,
+    Policy,
     Queue,
+    change_visibility,
+    check_message,
+    check_visibility,
+    delete_held,
     invalid,
+    md5,
     queue_numbers,
+    shown,
+    size_of,
 )
+
+MAX_ENTRIES = 10
+
+_PREFIX = "AWS.SimpleQueueService."
+_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
+
+Entry = Mapping[str, Any]
+
+
+class EntryFault(NamedTuple):
+    """Why one entry of a batch fails."""
+
+    code: str
+    message: str = ""
+    sender_fault: bool = False
+
+
+Faults = Callable[[str, Entry], EntryFault | None]
+"""By the operation on one entry, such as `SendMessage`."""
+
+
+def run_batch(
+    operation: str, entries: Sequence[Entry], faults: Faults, do: Callable[[Entry], Answer]
+) -> Answer:
+    """The answer of a batch call; as in SQS's JSON, it has no empty list."""
+    _check(entries)
+    done, failed = [], []
+    for entry in entries:
+        fault = faults(operation, entry)
+        if fault is None:
+            try:
+                done.append({"Id": entry["Id"], **do(entry)})
+            except RefusedError as refused:
+                fault = EntryFault(refused.code, refused.message, sender_fault=True)
+        if fault is not None:
+            about = {
+                "SenderFault": fault.sender_fault,
+                "Code": fault.code,
+                "Message": fault.message,
+            }
+            failed.append({"Id": entry["Id"], **about})
+    return {name: found for name, found in (("Successful", done), ("Failed", failed)) if found}
+
+
+def _check(entries: Sequence[Entry]) -> None:
+    ids = [entry["Id"] for entry in entries]
+    if not ids:
+        raise RefusedError(
+            f"{_PREFIX}EmptyBatchRequest", "There should be at least one entry in the request."
+        )
+    if len(ids) > MAX_ENTRIES:
+        raise RefusedError(
+            f"{_PREFIX}TooManyEntriesInBatchRequest",
+            f"Maximum number of entries per request are {MAX_ENTRIES}. You have sent {len(ids)}.",
+        )
+    if len(set(ids)) < len(ids):
+        raise RefusedError(
+            f"{_PREFIX}BatchEntryIdsNotDistinct", "Two or more batch entries have the same Id."
+        )
+    if not all(_ID.fullmatch(each) for each in ids):
+        raise RefusedError(
+            f"{_PREFIX}InvalidBatchEntryId",
+            "A batch entry id can only contain alphanumeric characters, hyphens and underscores."
+            " It can be at most 80 letters long.",
+        )
+
 
 _PREFIX = "AWS.SimpleQueueService."
 
@@ -35,17 +109,15 @@ class FakeSqs(Service):
     service = "sqs"
 
     def __init__(self, gate: Gate, now: Callable[[], datetime]) -> None:
-        super().__init__(gate)
+        super().__init__(gate, now)
         self.queues: dict[str, Queue] = {}  # by URL
-        self.stale_handles: sqs_receipts.Policy = "fail"
+        self.stale_handles: Policy = "fail"
         self.entry_fault: Faults = lambda _operation, _entry: None
         # Changes the order of the messages that a receive could take.
         self.reorder: Callable[[MutableSequence[Message]], None] | None = None
         # The receive count that SQS shows of a message.
         self.counted: Callable[[Message], int] = lambda message: message.receive_count
         self.max_in_flight = MAX_IN_FLIGHT
-        self._now = now
-        self._ids = count(1)
         self._handles = count(1)
         self._moves: list[MoveTask] = []
 
@@ -79,15 +151,6 @@ class FakeSqs(Service):
                 "A queue already exists with the same name and a different value for an attribute.",
             )
         return {"QueueUrl": queue.url}
-
-    @operation
-    def delete_queue(self, *, QueueUrl: str) -> Answer:
-        del self.queues[self._queue(QueueUrl).url]
-        return {}
-
-    @operation
-    def get_queue_url(self, *, QueueName: str) -> Answer:
-        return {"QueueUrl": self._queue(Queue(QueueName, {}).url).url}
 
     @operation
     def get_queue_attributes(self, *, QueueUrl: str, AttributeNames: Sequence[str] = ()) -> Answer:
@@ -147,7 +210,9 @@ class FakeSqs(Service):
                 f"{_PREFIX}BatchRequestTooLong",
                 f"Batch requests cannot be longer than {MIB} bytes. You have sent {total} bytes.",
             )
-        return run("SendMessage", Entries, self.entry_fault, lambda entry: self._send(queue, entry))
+        return run_batch(
+            "SendMessage", Entries, self.entry_fault, lambda entry: self._send(queue, entry)
+        )
 
     @operation
     def receive_message(
@@ -175,7 +240,7 @@ class FakeSqs(Service):
         hidden_s = (
             queue.numbers["VisibilityTimeout"] if VisibilityTimeout is None else VisibilityTimeout
         )
-        sqs_receipts.check_visibility(hidden_s)
+        check_visibility(hidden_s)
         if len(queue.messages) >= self.max_in_flight and queue.in_flight(now) >= self.max_in_flight:
             if WaitTimeSeconds or (
                 WaitTimeSeconds is None and queue.numbers["ReceiveMessageWaitTimeSeconds"]
@@ -207,7 +272,7 @@ class FakeSqs(Service):
         self, *, QueueUrl: str, Entries: Sequence[Mapping[str, Any]]
     ) -> Answer:
         queue = self._queue(QueueUrl)
-        return run(
+        return run_batch(
             "ChangeMessageVisibility",
             Entries,
             self.entry_fault,
@@ -216,7 +281,7 @@ class FakeSqs(Service):
 
     @operation
     def delete_message(self, *, QueueUrl: str, ReceiptHandle: str) -> Answer:
-        sqs_receipts.delete(self._queue(QueueUrl), ReceiptHandle, self.stale_handles)
+        delete_held(self._queue(QueueUrl), ReceiptHandle, self.stale_handles)
         return {}
 
     @operation
@@ -255,19 +320,19 @@ class FakeSqs(Service):
         return self._now().timestamp()
 
     def _queue(self, url: str) -> Queue:
-        if url not in self.queues:
-            raise RefusedError(f"{_PREFIX}NonExistentQueue", "The specified queue does not exist.")
-        self.queues[url].expire(self._time())
-        return self.queues[url]
+        found = known(
+            self.queues, url, f"{_PREFIX}NonExistentQueue", "The specified queue does not exist."
+        )
+        found.expire(self._time())
+        return found
 
     def _queue_of_arn(self, arn: str) -> Queue:
-        for queue in self.queues.values():
-            if queue.arn == arn:
-                return queue
-        raise RefusedError(
+        return known(
+            {queue.arn: queue for queue in self.queues.values()},
+            arn,
             "ResourceNotFoundException",
             "The resource that you specified doesn't exist.",
-            status=404,
+            404,
         )
 
     def _send(self, queue: Queue, entry: Mapping[str, Any]) -> Answer:
@@ -339,5 +404,5 @@ class FakeSqs(Service):
         queue.show(message, now + hidden_s)
 
     def _change(self, queue: Queue, handle: str, seconds: int) -> Answer:
-        sqs_receipts.change_visibility(queue, handle, seconds, self._time(), self.stale_handles)
+        change_visibility(queue, handle, seconds, self._time(), self.stale_handles)
         return {}

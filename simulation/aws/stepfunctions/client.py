@@ -64,12 +64,6 @@ class Execution:
         return {name: value for name, value in shown.items() if value is not None}
 
 
-@dataclass(frozen=True)
-class StateMachine:
-    arn: str
-    definition: str
-
-
 class Engine(Protocol):
     """Runs the executions, and ends them with `FakeStepFunctions.close`."""
 
@@ -84,12 +78,11 @@ class FakeStepFunctions(Service):
     paginators: ClassVar[Pages] = {"list_executions": (("nextToken", "nextToken"),)}
 
     def __init__(self, gate: Gate, now: Callable[[], datetime]) -> None:
-        super().__init__(gate)
-        self.machines: dict[str, StateMachine] = {}
+        super().__init__(gate, now)
+        self.machines: dict[str, str] = {}  # definition, by ARN
         self.executions: dict[str, Execution] = {}  # by ARN, oldest first
         self.engine: Engine | None = None
         self.status_changed: list[Callable[[Execution], None]] = []
-        self._now = now
 
     def close(
         self,
@@ -116,7 +109,7 @@ class FakeStepFunctions(Service):
                 "Invalid State Machine Definition: 'MISSING_REQUIRED_FIELD' (StartAt, States)",
             )
         arn = f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:{name}"
-        self.machines[arn] = StateMachine(arn, definition)
+        self.machines[arn] = definition
         return {"stateMachineArn": arn, "creationDate": self._now()}
 
     @operation

@@ -14,13 +14,11 @@ from typing import Any, ClassVar, Generic, TypeVar
 import botocore.session
 from botocore.exceptions import BotoCoreError, ClientError
 
-from simulation.aws.ecs.client import FakeEcs
-from simulation.aws.ecs.tasks import Task
-from simulation.aws.emr_serverless.client import FakeEmrServerless
-from simulation.aws.emr_serverless.job_runs import JobRun
+from simulation.aws.ecs.client import FakeEcs, Task
+from simulation.aws.emr_serverless.client import FakeEmrServerless, JobRun
 from simulation.aws.platform.timeline import Timeline
 from simulation.aws.service import Answer
-from simulation.aws.stepfunctions.integration import Done, Failed, Result, Submitted, Tell
+from simulation.aws.stepfunctions.interpreter import Done, Failed, Result, Submitted, Tell
 
 STOPPED_BY = "Stopped by AWS Step Functions"
 
@@ -28,7 +26,7 @@ T = TypeVar("T", Task, JobRun)
 
 
 class Sync(Generic[T]):
-    """`simulation.aws.stepfunctions.integration.Integration`: start a thing, and end with it.
+    """`simulation.aws.stepfunctions.interpreter.Integration`: start a thing, and end with it.
 
     Attributes:
         told_after_s: Seconds from the thing's end until Step Functions notices it.
@@ -50,7 +48,7 @@ class Sync(Generic[T]):
         ended.append(self.has_ended)
 
     def __call__(self, parameters: dict[str, Any], tell: Tell) -> "Running[T]":
-        return Running(self, spelled(parameters, str.lower), tell)
+        return Running(self, request_of(parameters), tell)
 
     def start(self, request: dict[str, Any]) -> Answer:
         raise NotImplementedError
@@ -60,9 +58,6 @@ class Sync(Generic[T]):
         raise NotImplementedError
 
     def stop(self, thing: T) -> Answer:
-        raise NotImplementedError
-
-    def is_over(self, thing: T) -> bool:
         raise NotImplementedError
 
     def result_of(self, thing: T) -> Result:
@@ -123,7 +118,7 @@ class Running(Generic[T]):
             return
         self.tell(Submitted())
         service.waiting.setdefault(started.arn, []).append(self)
-        if service.is_over(started):
+        if started.is_over:
             service.has_ended(started)
 
     def _stop(self, thing: T) -> None:
@@ -132,18 +127,12 @@ class Running(Generic[T]):
 
 
 class RunTaskSync(Sync[Task]):
-    """`description`: what Step Functions gets to know of a task that ended.
-
-    AWS leaves out the containers of some that never started.
-    """
-
     service, operation = "ecs", "RunTask"
     prefix, unmodelled, java_name = "ECS", "AmazonECSException", "AmazonECS"
 
     def __init__(self, timeline: Timeline, ecs: FakeEcs) -> None:
         super().__init__(timeline, ecs.task_ended)
         self._ecs = ecs
-        self.description: Callable[[Task], dict[str, Any]] = described
 
     def start(self, request: dict[str, Any]) -> Answer:
         return self._ecs.run_task(**request, startedBy="AWS Step Functions")
@@ -158,8 +147,10 @@ class RunTaskSync(Sync[Task]):
     def stop(self, thing: Task) -> Answer:
         return self._ecs.stop_task(cluster=thing.cluster_arn, task=thing.arn, reason=STOPPED_BY)
 
-    def is_over(self, thing: Task) -> bool:
-        return thing.status == "STOPPED"
+    def description(self, task: Task) -> dict[str, Any]:
+        """The task in Step Functions' spelling, with times in epoch milliseconds."""
+        shown: dict[str, Any] = spelled(task.described(), str.upper)
+        return shown
 
     def result_of(self, thing: Task) -> Result:
         shown = self.description(thing)
@@ -192,9 +183,6 @@ class StartJobRunSync(Sync[JobRun]):
     def stop(self, thing: JobRun) -> Answer:
         return self._emr.cancel_job_run(applicationId=thing.application.id, jobRunId=thing.id)
 
-    def is_over(self, thing: JobRun) -> bool:
-        return thing.is_over
-
     def result_of(self, thing: JobRun) -> Result:
         shown = spelled(thing.described(), str.upper)
         if thing.state == "SUCCESS":
@@ -202,10 +190,10 @@ class StartJobRunSync(Sync[JobRun]):
         return Failed("States.TaskFailed", json.dumps(shown))
 
 
-def described(task: Task) -> dict[str, Any]:
-    """The task in Step Functions' spelling, with times in epoch milliseconds."""
-    shown: dict[str, Any] = spelled(task.described(), str.upper)
-    return shown
+def request_of(parameters: dict[str, Any]) -> dict[str, Any]:
+    """A state's parameters in the service's own spelling."""
+    request: dict[str, Any] = spelled(parameters, str.lower)
+    return request
 
 
 def spelled(value: Any, case: Callable[[str], str]) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 
 from simulation.aws.cloud import FakeAws
 from simulation.aws.platform.timeline import Cancellable, Timeline
-from simulation.aws.stepfunctions.integration import Done, Failed, Result, Submitted
+from simulation.aws.stepfunctions.interpreter import Done, Failed, Result, Submitted
 from simulation.aws.stepfunctions.sync import RunTaskSync
 from tests.oracles.install import node, npm_packages
 from tests.simulation.conformance.in_simulation import result_of_invoke

@@ -9,8 +9,7 @@ from typing import Any
 from simulation.aws.cloud import FakeAws
 from simulation.aws.platform.timeline import Timeline
 from simulation.aws.stepfunctions.client import Execution
-from simulation.aws.stepfunctions.integration import Done, Failed, Result
-from simulation.aws.stepfunctions.interpreter import Interpreter
+from simulation.aws.stepfunctions.interpreter import Done, Failed, Interpreter, Result
 from simulation.aws.stepfunctions.sync import RunTaskSync
 from tests.simulation.conformance.played import Played, played
 from tests.simulation.conformance.scripts import (

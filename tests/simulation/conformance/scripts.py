@@ -15,8 +15,7 @@ from longhaul.engines.emr_serverless.states import EmrJobRun, emr_states
 from longhaul.engines.fargate.states import fargate_states
 from longhaul.engines.states import JobStates
 from simulation.aws.cloud import FakeAws
-from simulation.aws.ecs.client import Failure
-from simulation.aws.ecs.tasks import Task
+from simulation.aws.ecs.client import Failure, Task
 
 RUN_TASK: Mapping[str, Any] = {
     "Cluster": "Longhaul",

@@ -9,8 +9,7 @@ from typing import Any
 
 from simulation.aws.cloud import FakeAws
 from simulation.aws.platform.timeline import Timeline
-from simulation.aws.stepfunctions.integration import Failed, Tell
-from simulation.aws.stepfunctions.interpreter import Interpreter
+from simulation.aws.stepfunctions.interpreter import Failed, Interpreter, Tell
 
 LAMBDA = "arn:aws:states:::lambda:invoke"
 RUN_TASK = "arn:aws:states:::ecs:runTask.sync"

@@ -6,14 +6,21 @@ from typing import Any
 
 import pytest
 
-from simulation.aws import errors
 from simulation.aws.cloud import FakeAws
-from simulation.aws.ecs.tasks import Task
+from simulation.aws.ecs.client import Task
 from simulation.aws.platform.timeline import Timeline
-from simulation.aws.service import Answer, Call, Proceed, RefusedError
+from simulation.aws.service import (
+    Answer,
+    Call,
+    Proceed,
+    RefusedError,
+    lost_answer,
+    throttle,
+    unavailable,
+)
 from simulation.aws.shapes import checked
-from simulation.aws.stepfunctions.integration import Done, Failed, Submitted
-from simulation.aws.stepfunctions.sync import Running, RunTaskSync, described
+from simulation.aws.stepfunctions.interpreter import Done, Failed, Submitted
+from simulation.aws.stepfunctions.sync import Running, RunTaskSync
 from tests.events import event
 
 PARAMETERS = {
@@ -90,7 +97,7 @@ def test_state_succeeds_with_the_description_of_a_task_that_exited_with_0(world:
     world.run()
     world.end()
     world.run()
-    assert world.told == [Submitted(), Done(described(world.task))]
+    assert world.told == [Submitted(), Done(world.service.description(world.task))]
     shown, example = world.told[1].output, event("settle", "exit-0")["task"]
     assert datetime.fromtimestamp(shown["StoppedAt"] / 1000, UTC) == world.task.stopped_at
     assert {name: shown[name] for name in ("StopCode", "StartedBy")} == {
@@ -134,7 +141,7 @@ def test_refusal_has_the_name_and_cause_of_settles_event_files(
 
 
 def test_lost_answer_fails_the_state_although_the_task_may_run(world: World) -> None:
-    world.fail = lambda call: errors.lost_answer(call) if call.operation == "RunTask" else None
+    world.fail = lambda call: lost_answer(call) if call.operation == "RunTask" else None
     world.call()
     world.run()
     (failed,) = world.told
@@ -170,7 +177,7 @@ def test_cancel_before_run_tasks_answer_stops_the_task_that_it_started(world: Wo
     assert world.told == []
 
 
-@pytest.mark.parametrize("fault", [errors.throttle, errors.unavailable, errors.lost_answer])
+@pytest.mark.parametrize("fault", [throttle, unavailable, lost_answer])
 def test_failed_stop_is_not_repeated(world: World, fault: Callable[[Call], Exception]) -> None:
     world.fail = lambda call: fault(call) if call.operation == "StopTask" else None
     running = world.call()

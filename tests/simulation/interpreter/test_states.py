@@ -22,7 +22,7 @@ from simulation.aws.stepfunctions.asl.limits import (
     sized,
 )
 from simulation.aws.stepfunctions.client import Execution
-from simulation.aws.stepfunctions.integration import Done
+from simulation.aws.stepfunctions.interpreter import Done
 from simulation.aws.template import deployed
 from tests.simulation.conformance.scripts import DEFINITION, INPUT
 from tests.simulation.interpreter.small_machines import (

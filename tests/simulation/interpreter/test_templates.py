@@ -5,8 +5,11 @@ from typing import Any
 import pytest
 
 from simulation.aws.stepfunctions.asl.limits import ExecutionError
-from simulation.aws.stepfunctions.asl.paths import compile_path, compile_result_path
-from simulation.aws.stepfunctions.asl.templates import compile_template
+from simulation.aws.stepfunctions.asl.machine import (
+    compile_path,
+    compile_result_path,
+    compile_template,
+)
 
 DATA = {"key": "a", "beat": {"next": "wait", "none": None}, "list": [{"x": 1}, [2]], "attempt": 3}
 

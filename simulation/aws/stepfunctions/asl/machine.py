@@ -5,10 +5,22 @@ function or form of path is refused when the machine is loaded, so that none is 
 
 https://states-language.net/spec.html,
 https://docs.aws.amazon.com/step-functions/latest/dg/concepts-amazon-states-language.html
+
+Payload templates: the values of Parameters and ResultSelector.
+
+Fields whose names end in `.$` hold a path, a call of States.Format, or the name of the execution.
+
+https://docs.aws.amazon.com/step-functions/latest/dg/input-output-inputpath-params.html
+https://docs.aws.amazon.com/step-functions/latest/dg/intrinsic-functions.html
+
+Paths (`$`, `$.name.name`, `$[0]` and mixes of these), and reference paths for writing.
+
+https://docs.aws.amazon.com/step-functions/latest/dg/amazon-states-language-paths.html
 """
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -24,8 +36,102 @@ from pydantic import (
 from pydantic.alias_generators import to_pascal
 
 from simulation.aws.stepfunctions.asl.limits import ExecutionError, StateError, runtime_error
-from simulation.aws.stepfunctions.asl.paths import compile_path, compile_result_path
-from simulation.aws.stepfunctions.asl.templates import compile_template
+
+Read = Callable[[Any], Any]
+Write = Callable[[Any, Any], Any]
+"""From the state's input and a value to a copy of the input that has the value."""
+
+_PATH = re.compile(r"\$((\.[A-Za-z_]\w*)|(\[\d+\]))*", re.ASCII)
+_REFERENCE = re.compile(r"\$(\.[A-Za-z_]\w*)*", re.ASCII)
+_STEP = re.compile(r"\.(\w+)|\[(\d+)\]", re.ASCII)
+
+
+def compile_path(path: object) -> Read:
+    """A function that reads the path; a path to nothing fails the execution (States.Runtime)."""
+    if not isinstance(path, str) or not _PATH.fullmatch(path):
+        raise ValueError(f"{path!r} is no path of the forms `$`, `$.name`, `$[0]`")
+    steps = [name or int(index) for name, index in _STEP.findall(path)]
+
+    def read(data: Any) -> Any:
+        found = data
+        try:
+            for step in steps:
+                found = found[step]
+        except (KeyError, IndexError, TypeError):
+            raise runtime_error(f"The JSONPath '{path}' could not be found in the input") from None
+        return found
+
+    return read
+
+
+def compile_result_path(path: object) -> Write:
+    """`$`, the default, replaces the input."""
+    if not isinstance(path, str) or not _REFERENCE.fullmatch(path):
+        raise ValueError(f"{path!r} is no reference path of the form `$.name`")
+    steps = path.split(".")[1:]
+    return lambda data, result: _put(data, steps, result)
+
+
+def _put(data: Any, steps: list[str], result: Any) -> Any:
+    if not steps:
+        return result
+    if not isinstance(data, Mapping):
+        # States.ResultPathMatchFailure on AWS. No state of the product can raise it: an input
+        # without fields fails earlier.
+        raise NotImplementedError("a result is to be put into an input that is no object")
+    first, *rest = steps
+    return {**data, first: _put(data.get(first, {}), rest, result)}
+
+
+_FORMAT = re.compile(r"States\.Format\('((?:[^'\\{}]|\{\})*)'((?:, *[^,()]+)+)\)")
+
+
+Fill = Callable[[Any, str], Any]
+"""From a state's data and the execution's name to a payload."""
+
+
+def compile_template(template: object) -> Fill:
+    """The function that fills the template.
+
+    Raises:
+        ValueError: a part of the template that is not interpreted.
+    """
+    if isinstance(template, dict):
+        fields = [_field(name, value) for name, value in template.items()]
+        return lambda data, execution: {name: fill(data, execution) for name, fill in fields}
+    if isinstance(template, list):
+        items = [compile_template(item) for item in template]
+        return lambda data, execution: [fill(data, execution) for fill in items]
+    return lambda _data, _execution: template
+
+
+def _field(name: str, value: object) -> tuple[str, Fill]:
+    if not name.endswith(".$"):
+        return name, compile_template(value)
+    name = name.removesuffix(".$")
+    if value == "$$.Execution.Name":
+        return name, lambda _data, execution: execution
+    is_call = isinstance(value, str) and value.startswith("States.")
+    read = _compile_format(value) if is_call else compile_path(value)
+    return name, lambda data, _execution: read(data)
+
+
+def _compile_format(call: Any) -> Read:
+    match = _FORMAT.fullmatch(call)
+    if match is None:
+        raise ValueError(f"{call!r} is not of the form States.Format('…{{}}…', $.path, …)")
+    text: str = match[1]
+    arguments = [compile_path(argument.strip()) for argument in match[2].split(",")[1:]]
+    if text.count("{}") != len(arguments):
+        raise ValueError(f"{call!r} has not as many placeholders as arguments")
+    return lambda data: text.format(*(_formatted(argument(data)) for argument in arguments))
+
+
+def _formatted(value: object) -> str:
+    if isinstance(value, str | int) and not isinstance(value, bool):
+        return str(value)
+    raise NotImplementedError(f"how States.Format writes {value!r} is not known here")
+
 
 MAX_SECONDS = 99_999_999
 """Of a wait and of a timeout. https://docs.aws.amazon.com/step-functions/latest/dg/state-wait.html"""
