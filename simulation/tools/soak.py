@@ -16,22 +16,22 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, field
 from functools import cache
+from itertools import repeat
 from pathlib import Path
-from typing import Literal, NamedTuple
+from threading import Thread
+from typing import Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from simulation.tools.parent import end_with_parent
 from simulation.tools.replay import report
 from simulation.tools.shrink import Shrinker
 from simulation.worlds.generation import plan_of
 from simulation.worlds.plan import Plan
-from simulation.worlds.run import run
+from simulation.worlds.run import Run, run
 from simulation.worlds.systematic import LONG, PIPELINES, SCENARIOS, single_faults
 
 _STATE = Path(__file__).resolve().parents[2] / ".longhaul" / "soak.json"
@@ -49,14 +49,6 @@ INTERRUPTED = 130
 def singles() -> list[Plan]:
     scenarios = [plan for name, plan in SCENARIOS.items() if name not in LONG]
     return [world for plan in (*scenarios, *PIPELINES.values()) for world in single_faults(plan)]
-
-
-class Chunk(NamedTuple):
-    """The result of some consecutive worlds."""
-
-    worlds: int
-    virtual_s: float
-    violations: list[tuple[str, str]]  # text and plan
 
 
 @dataclass
@@ -141,14 +133,15 @@ def soak(state: Progress, path: Path, processes: int) -> None:
     workers = ProcessPoolExecutor(
         processes, multiprocessing.get_context("spawn"), initializer=_begin_worker
     )
+    numbers = range(state.first + state.worlds, state.first + state.wanted)
     try:
-        for chunk in workers.map(run_chunk, _chunks(state)):
-            state.worlds += chunk.worlds
-            state.virtual_s += chunk.virtual_s
+        for found in workers.map(run_number, repeat(state.source), numbers, chunksize=_CHUNK):
+            state.worlds += 1
+            state.virtual_s += found.virtual_s
             state.seconds = before_s + time.monotonic() - began
-            for text, plan in chunk.violations:
-                print(text, file=sys.stderr)
-                state.violations.append(plan)
+            if found.violation is not None:
+                print(found.violation.text, file=sys.stderr)
+                state.violations.append(found.violation.plan.to_json())
             if time.monotonic() - reported >= _PROGRESS_S:
                 reported = time.monotonic()
                 state.save(path)
@@ -157,22 +150,9 @@ def soak(state: Progress, path: Path, processes: int) -> None:
         workers.shutdown(cancel_futures=True)
 
 
-def run_chunk(chunk: tuple[Source, int, int]) -> Chunk:
-    """Run some worlds, from the first number up to the second, in a child process."""
-    source, start, end = chunk
-    virtual_s, violations = 0.0, []
-    for number in range(start, end):
-        found = run(plan_of(number) if source == "drawn" else singles()[number])
-        virtual_s += found.virtual_s
-        if found.violation is not None:
-            violations.append((found.violation.text, found.violation.plan.to_json()))
-    return Chunk(end - start, virtual_s, violations)
-
-
-def _chunks(state: Progress) -> Iterator[tuple[Source, int, int]]:
-    first, end = state.first, state.first + state.wanted
-    for start in range(first + state.worlds, end, _CHUNK):
-        yield state.source, start, min(start + _CHUNK, end)
+def run_number(source: Source, number: int) -> Run:
+    """Run the world of a number, in a child process."""
+    return run(plan_of(number) if source == "drawn" else singles()[number])
 
 
 def _show(plan: Plan, *, shrink: bool) -> None:
@@ -183,9 +163,19 @@ def _show(plan: Plan, *, shrink: bool) -> None:
 
 
 def _begin_worker() -> None:
-    """Ctrl-C goes to the whole group; the parent ends its children, or they end without it."""
+    """Ctrl-C goes to the whole group; the parent ends its children, or they end after it.
+
+    The parent may be killed by a signal that it cannot handle, so it cannot end its workers itself.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    end_with_parent()
+    Thread(target=_end_with_parent, name="parent", daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)  # at once, whatever the other threads do
 
 
 if __name__ == "__main__":

@@ -6,37 +6,22 @@ a few jobs and a few faults. Some have bursts, jobs of days, or faults everywher
 
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import count
 from typing import TypeVar
 
-from simulation.worlds.backfills import ACTS_ON_BACKFILLS, with_backfill
 from simulation.worlds.cost import USUAL, cost_of
-from simulation.worlds.emr import CANCELS_OF_JOB_RUNS, with_emr
 from simulation.worlds.endings import OWN_FAULTS, PLATFORM_FAULTS
 from simulation.worlds.faults import ALL_KINDS
+from simulation.worlds.features import FEATURES, Feature
 from simulation.worlds.files import COUNTS
-from simulation.worlds.governed import (
-    DENIALS,
-    NO_ROOM,
-    REFUSED_ROLES,
-    with_long_wait,
-    with_no_beats,
-)
-from simulation.worlds.near import near_one
 from simulation.worlds.occasions import OCCASIONS, OF_ROOTS, Occasion, with_acts
-from simulation.worlds.parts import CHANGES, with_parts
-from simulation.worlds.plan import TINY, Act, Ending, Job, Mix, Plan
-from simulation.worlds.planned import with_planned
+from simulation.worlds.plan import Act, Ending, Job, Mix, Plan
 from simulation.worlds.randomness import rng_of, unit
-from simulation.worlds.secrets import ACTS_ON_SECRETS, with_secret
 from simulation.worlds.stages import SUM, TOTAL, members_of
 from simulation.worlds.swarm import Swarm
-from simulation.worlds.tables import GLUE_IS_OUT, with_tables
-from simulation.worlds.tiny import with_tiny
-from simulation.worlds.trees import ACTS_ON_TREES, RERUNS, with_trees
-from simulation.worlds.upheavals import with_retirement
+from simulation.worlds.systematic import FAMILIES
 
 T = TypeVar("T")
 
@@ -82,6 +67,33 @@ def _drawn(seed: int) -> Plan:
     return _patient(_with(FEATURES, _with_more(plan, OCCASIONS)))
 
 
+BASES: Sequence[Sequence[Plan]] = [
+    [plan for plan in worlds.values() if not plan.faults and cost_of(plan) <= 2 * USUAL]
+    for worlds in FAMILIES
+]
+"""By family the worlds that need no fault at a place of its own."""
+
+
+def near_one(rng: random.Random, drawn: Plan) -> Plan:
+    """A systematic world with the seed and the mix of a drawn one; half of its acts are moved."""
+    base = rng.choice(rng.choice(BASES))
+    acts = [_moved(rng, act) if rng.random() < 0.5 else act for act in base.acts]
+    return replace(
+        base,
+        seed=drawn.seed,
+        mix=drawn.mix,
+        faults=None,
+        acts=tuple(sorted(acts, key=lambda act: act.at_s)),
+        notify=base.notify or drawn.notify,
+    )
+
+
+def _moved(rng: random.Random, act: Act) -> Act:
+    if act.kind == "submit":
+        return act
+    return replace(act, at_s=round(act.at_s * (1 + 0.2 * (2 * rng.random() - 1)), 1))
+
+
 def _with_more(plan: Plan, occasions: Sequence[Occasion]) -> Plan:
     """The plan with what else may happen: more of it in a swarm, which leaves half of all out."""
     swarm, more = Swarm.of(plan), plan
@@ -89,13 +101,6 @@ def _with_more(plan: Plan, occasions: Sequence[Occasion]) -> Plan:
         more = with_acts(rng_of(plan.seed, f"occasions {draw}"), more, occasions)
     acts = [act for act in more.acts if act in plan.acts or swarm.keeps(act)]
     return replace(plan, acts=tuple(acts))
-
-
-def _with_few_launches(rng: random.Random, plan: Plan) -> Plan:
-    """A bucket of RunTask that a few jobs empty, as 120 at once do that of an account."""
-    return replace(
-        plan, launches_per_s=rng.choice((0.5, 1.0, 5.0)), launches_at_once=rng.randint(1, 3)
-    )
 
 
 def _patient(plan: Plan) -> Plan:
@@ -176,17 +181,6 @@ def _first_sends(rng: random.Random, jobs: Sequence[Job]) -> list[Act]:
 def _notify(rng: random.Random) -> str:
     """What is told of ends: nothing in most worlds."""
     return _pick(rng, ("", 60), ("sns", 15), ("sqs", 15), ("events", 10))
-
-
-def _with_late_inputs(rng: random.Random, plan: Plan) -> Plan:
-    """The plan with jobs that begin before their inputs are there."""
-    late = {job.name: rng.choice((0.0, 5.0, 20.0, 90.0)) for job in plan.jobs}
-    return replace(plan, jobs=tuple(replace(job, late_s=late[job.name]) for job in plan.jobs))
-
-
-def _with_outputs_beside(rng: random.Random, plan: Plan) -> Plan:
-    """The plan with jobs that write to a prefix beside their output."""
-    return replace(plan, jobs=tuple(replace(job, beside=rng.random() < 0.6) for job in plan.jobs))
 
 
 def _with_compaction(rng: random.Random, plan: Plan) -> Plan:
@@ -287,66 +281,17 @@ def _pick(rng: random.Random, *weighted: tuple[T, int]) -> T:
     return rng.choices([value for value, _ in weighted], [weight for _, weight in weighted])[0]
 
 
-def _as_it_is(_rng: random.Random, plan: Plan) -> Plan:
-    return plan
+FIRST: Mapping[str, Feature] = {
+    "compactions": Feature(0.08, _with_compaction),
+    "pipeline": Feature(0.35, _with_pipeline),
+}
 
 
-@dataclass(frozen=True)
-class Feature:
-    """What some worlds have.
-
-    Attributes:
-        source: The name of its source of randomness: a new feature changes no draw of others.
-        chance: The part of all worlds that have it, or how it follows from the plan.
-        add: From its source and a plan to the plan with it, or that plan where it does not fit.
-        acts: What may happen then.
-        kind: A name in swarms, half of which leave it out; empty: none does.
-    """
-
-    source: str
-    chance: float | Callable[[Plan], float]
-    add: Callable[[random.Random, Plan], Plan] = _as_it_is
-    acts: Sequence[Occasion] = ()
-    kind: str = ""
-
-    def to(self, rng: random.Random, plan: Plan) -> Plan:
-        """The plan with it, and with what may happen then."""
-        return with_acts(rng, self.add(rng, plan), self.acts)
-
-
-FIRST: Sequence[Feature] = (
-    Feature("compactions", 0.08, _with_compaction),
-    Feature("pipeline", 0.35, _with_pipeline),
-)
-FEATURES: Sequence[Feature] = (
-    Feature("no room", 0.04, acts=NO_ROOM),
-    Feature("no beats", 0.04, with_no_beats),
-    Feature("long wait", 0.05, with_long_wait),
-    Feature("retirement", 0.08, with_retirement),
-    Feature("tiny", 0.25, with_tiny, kind=TINY),
-    Feature("tables", 0.25, with_tables, GLUE_IS_OUT, kind="tables"),
-    Feature("outputs beside", 0.12, _with_outputs_beside),
-    Feature("late inputs", 0.08, _with_late_inputs),
-    Feature("parts", 0.4, with_parts, CHANGES, kind="parts"),
-    # Some plans have no job for it: they are about one in ten. No swarm leaves it out.
-    Feature("emr serverless", 0.15, with_emr, CANCELS_OF_JOB_RUNS),
-    Feature("denial", 0.04, acts=DENIALS),
-    Feature("planned", 0.12, with_planned, kind="planned"),
-    Feature("trees", 0.7, with_trees, ACTS_ON_TREES),
-    Feature("reruns", lambda plan: 0.5 if plan.trees else 0.12, acts=RERUNS, kind="rerun_tree"),
-    Feature("secrets", 0.15, with_secret, ACTS_ON_SECRETS, kind="secret"),
-    Feature("refused role", 0.08, acts=REFUSED_ROLES, kind="refused role"),
-    Feature("backfill", 0.1, with_backfill, ACTS_ON_BACKFILLS, kind="backfill"),
-    Feature("launches", 0.1, _with_few_launches),
-    Feature("sidecars", 0.1, lambda _rng, plan: replace(plan, sidecars=True)),
-)
-
-
-def _with(features: Sequence[Feature], plan: Plan) -> Plan:
+def _with(features: Mapping[str, Feature], plan: Plan) -> Plan:
     """The plan, with those of the features that its seed gives it."""
     swarm = Swarm.of(plan)
-    for each in features:
-        rng = rng_of(plan.seed, each.source)
+    for source, each in features.items():
+        rng = rng_of(plan.seed, source)
         chance = each.chance if isinstance(each.chance, float) else each.chance(plan)
         if rng.random() < chance and (not each.kind or swarm.has(each.kind)):
             plan = each.to(rng, plan)

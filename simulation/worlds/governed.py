@@ -1,6 +1,4 @@
-"""Trouble from outside: policies that deny, and outages of hours or days.
-
-Accounts that others govern: a policy denies for a while what a role of the template allows.
+"""Accounts that others govern: a policy denies for a while what a role of the template allows.
 
 An outage whose service is `denied:SERVICE` answers AccessDenied to each call of that service, as a
 service control policy makes it. With `denied:SERVICE@HOSTS` only one role is denied: `task` (and
@@ -8,18 +6,14 @@ service control policy makes it. With `denied:SERVICE@HOSTS` only one role is de
 with a key that the role may not use.
 """
 
-import random
 from collections.abc import Mapping
 from dataclasses import replace
 
-from longhaul.core.request import MAX_TIMEOUT_S
-from simulation.worlds.occasions import Occasion
 from simulation.worlds.plan import EMR, TINY, Act, Ending, Job, Plan, world_of
-from simulation.worlds.stages import CLEAN, MAIN
+from simulation.worlds.stages import CLEAN
 
 ROLES = ("task", "settle", "dispatcher", "sweeper")
 _HOUR_S = 3_600.0
-_SOON_S = 300.0
 
 # Before the job of `_plan` is sent, and as it is claimed, read by its task, worked on, published.
 _FROM_S = {
@@ -31,47 +25,7 @@ _FROM_S = {
 }
 
 
-def _is_pipeline(plan: Plan, _job: Job) -> bool:
-    return bool(plan.clean_slots)
-
-
-def _is_no_pipeline(plan: Plan, _job: Job) -> bool:
-    return not plan.clean_slots
-
-
-_FOR_S = (60.0, 60.0 + 4 * _HOUR_S)
-_DENIED = tuple(f"denied:{service}" for service in (*_FROM_S, "glue"))
-
-DENIALS = (
-    Occasion(
-        "outage",
-        1.0,
-        seconds=(0.0, _SOON_S),
-        for_s=_FOR_S,
-        services=(*_DENIED * 6, *(f"{each}@{role}" for each in _DENIED for role in ROLES)),
-    ),
-)
-"""A policy denies a service for minutes or hours, to all or to one role, then heals."""
-
-REFUSED_ROLES = tuple(
-    Occasion("outage", 1.0, seconds=(0.0, _SOON_S), for_s=_FOR_S, services=services, fits=fits)
-    for services, fits in (
-        ((f"rights:{MAIN}", f"rights:{CLEAN}"), _is_pipeline),
-        ((f"rights:{MAIN}", "rights"), _is_no_pipeline),
-    )
-)
-"""A role that no engine takes for a while: of one stage, or of all."""
-
-NO_ROOM = (
-    Occasion(
-        "outage",
-        1.0,
-        seconds=(0.0, 600.0),
-        for_s=(_HOUR_S / 2, 20 * _HOUR_S),
-        services=("capacity", "rights"),
-    ),
-)
-"""A long time without room or right for tasks."""
+DENIED = tuple(f"denied:{service}" for service in (*_FROM_S, "glue"))
 
 
 def _denied(what: str, at_s: float, for_s: float, how: str = "denied") -> Act:
@@ -139,10 +93,6 @@ GOVERNED_WORLDS: Mapping[str, Plan] = {
 }
 
 
-_HOURS = (0.5, 3.0, 12.0, 30.0)
-_WEIGHTS = (55, 28, 12, 5)
-_WHEN_MOST_ARE_SENT_S = 600.0
-
 NEVER_ALLOWED = Plan(
     jobs=(Job("j0", work_s=9.0, files=1),),
     acts=(
@@ -152,42 +102,3 @@ NEVER_ALLOWED = Plan(
     faults=(),
 )
 """RunTask is denied for good. It takes as long as hundreds of other worlds."""
-
-
-def with_no_beats(rng: random.Random, plan: Plan) -> Plan:
-    """The plan with a time without beats, in which its first job works.
-
-    It begins when most jobs have been sent.
-    """
-    for_s = _HOUR_S * rng.choices(_HOURS, _WEIGHTS)[0]
-    at_s = round(_WHEN_MOST_ARE_SENT_S * rng.random(), 1)
-    first = plan.jobs[0]
-    if not any(each.kind == "endless" for each in first.endings):
-        work_s = round(for_s * (0.5 + rng.random()), 1)
-        timeout_s = round(2 * work_s + 6 * _HOUR_S)
-        first = replace(first, work_s=work_s, timeout_s=timeout_s, stall_timeout_s=None)
-    plan = plan.plus(Act(at_s, "outage", for_s=for_s, service="heartbeat"))
-    return replace(plan, jobs=(first, *plan.jobs[1:]))
-
-
-def with_long_wait(rng: random.Random, plan: Plan) -> Plan:
-    """The plan; if it has two jobs, one has the only slot for longer than SQS keeps a message."""
-    if len(plan.jobs) < 2 or plan.clean_slots:
-        return plan
-    retention_s = rng.choice((24, 36, 60)) * _HOUR_S
-    work_s = round(retention_s * (0.5 + rng.random()))
-    holder = replace(
-        plan.jobs[0], work_s=work_s, timeout_s=min(MAX_TIMEOUT_S, 2 * work_s), endings=()
-    )
-    jobs = (replace(holder, stall_timeout_s=None), *plan.jobs[1:])
-    first = Act(0.5, "submit", holder.name)
-    return replace(
-        plan,
-        jobs=jobs,
-        acts=(first, *plan.acts),
-        slots=1,
-        retention_s=round(retention_s),
-        # Renewed after a few receives, hundreds of times in such a wait, the copies of sends whose
-        # answers are lost would multiply without end.
-        renew_receives=Plan.renew_receives,
-    )

@@ -113,7 +113,7 @@ def _loses_uploads(_plan: Plan, job: Job) -> bool:
     return any(each.kind == "uploads_end" for each in job.endings)
 
 
-def _is_pipeline(plan: Plan, _job: Job) -> bool:
+def is_pipeline(plan: Plan, _job: Job) -> bool:
     return bool(plan.clean_slots)
 
 
@@ -192,7 +192,7 @@ _WHAT_FOLLOWS: Sequence[Occasion] = (
         (1.0, 1.0),
         power=3,
         works=range(4),
-        fits=_is_pipeline,
+        fits=is_pipeline,
     ),
     Occasion("lose", 0.015, _SUBMIT, "roots", (0.0, 800.0), power=3),
     Occasion("lose", 0.01, _SUBMIT, "members", (0.0, 800.0), power=3),

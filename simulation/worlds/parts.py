@@ -1,50 +1,10 @@
-"""Jobs that work in parts, and store each: drawn, and worlds that try what is stored."""
+"""Worlds of jobs that work in parts, and store each."""
 
-import random
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from simulation.worlds.occasions import Occasion
 from simulation.worlds.plan import EMR, Act, Ending, Fault, Job, Plan, world_of
-
-_IN_PARTS = 0.6
-_SHORT = 0.4
-_KEPT_S = 7_200
-_SAVES = ("", "datasets", "checkpoint", "folder")
-
-
-def with_parts(rng: random.Random, plan: Plan) -> Plan:
-    """The plan with jobs in parts."""
-    jobs = tuple(_in_parts(rng, job) for job in plan.jobs)
-    return replace(plan, jobs=jobs, kept_s=_KEPT_S if rng.random() < _SHORT else 0)
-
-
-def _in_parts(rng: random.Random, job: Job) -> Job:
-    if rng.random() >= _IN_PARTS:
-        return job
-    # One that stores something new and hangs, each time, is resumed a hundred times: for days.
-    is_poison = job.poison and bool(job.endings) and job.endings[-1].kind != "hangs"
-    return replace(job, parts=rng.randint(1, 4), saves=rng.choice(_SAVES), poison=is_poison)
-
-
-def _is_in_parts(_plan: Plan, job: Job) -> bool:
-    return bool(job.parts)
-
-
-CHANGES = tuple(
-    Occasion(
-        "change",
-        0.35,
-        ("submit",),
-        about,
-        (60.0, 210.0),
-        (0.0, 2.5),
-        services=("code", "inputs"),
-        fits=_is_in_parts,
-    )
-    for about in ("roots", "members")
-)
 
 _SUBMIT = Act(1.0, "submit", "j0")
 

@@ -5,8 +5,7 @@ world records those that fired. A plan to shrink or replay names each fault by i
 so that leaving one out moves none of the others.
 """
 
-import json
-from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 from zlib import crc32
 
@@ -198,7 +197,8 @@ class Plan:
         return any(job.table for job in self.jobs)
 
     def to_json(self) -> str:
-        return json.dumps(_brief(asdict(self), asdict(Plan())), separators=(",", ":"))
+        """The plan without defaults, so that it fits on a command line."""
+        return TypeAdapter(Plan).dump_json(self, exclude_defaults=True).decode()
 
     @classmethod
     def from_json(cls, text: str) -> "Plan":
@@ -214,30 +214,3 @@ def world_of(job: Job, *acts: Act, **changes: Any) -> Plan:
     """A world of one job that is sent after a second, and of no faults but those in `changes`."""
     plan = Plan(jobs=(job,), acts=(Act(1.0, "submit", job.name),), faults=())
     return replace(plan.plus(*acts), **changes)
-
-
-def _defaults(kind: type[Job | Act | Ending]) -> dict[str, Any]:
-    return {each.name: each.default for each in fields(kind) if each.default is not MISSING}
-
-
-_USUAL: dict[str, dict[str, Any]] = {
-    "jobs": _defaults(Job),
-    "acts": _defaults(Act),
-    "endings": _defaults(Ending),
-    "faults": {},
-}
-
-
-def _brief(document: dict[str, Any], usual: dict[str, Any]) -> dict[str, Any]:
-    """The document without defaults, so that a plan fits on a command line."""
-    brief: dict[str, Any] = {}
-    for name, value in document.items():
-        if name in usual and value == usual[name] and name != "kind":
-            continue
-        if isinstance(value, dict):
-            brief[name] = _brief(value, usual.get(name, {}))
-        elif name in _USUAL and value is not None:
-            brief[name] = [_brief(each, _USUAL[name]) for each in value]
-        else:
-            brief[name] = value
-    return brief

@@ -1,10 +1,9 @@
-"""Runs one world, by its seed or its plan."""
+"""Runs one world."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from simulation.aws.platform.harness import installed
-from simulation.worlds.generation import plan_of
 from simulation.worlds.injection import Site
 from simulation.worlds.plan import Fault, Plan
 from simulation.worlds.world import World
@@ -30,11 +29,6 @@ class Run:
     violation: Violation | None
     virtual_s: float
     faults: tuple[Fault, ...]  # those that fired
-
-
-def run_world(seed_or_plan: int | Plan) -> Violation | None:
-    """Run one world to its end; None when every invariant held."""
-    return run(seed_or_plan if isinstance(seed_or_plan, Plan) else plan_of(seed_or_plan)).violation
 
 
 def run(

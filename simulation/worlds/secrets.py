@@ -1,49 +1,20 @@
 """Stages with a secret: it rotates, is denied, or is not there."""
 
-import random
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
 from longhaul.core.settings import JobVariables
-from simulation.worlds.occasions import Occasion
 from simulation.worlds.plan import EMR, TINY, Act, Ending, Job, Plan, world_of
 
 ARN: Final = "arn:aws:secretsmanager:us-east-1:123456789012:secret:shop/db-AbCd12"
 VARIABLE: Final = "DB_PASSWORD"
 VARIABLES: Final = JobVariables(secrets={VARIABLE: ARN})
 _HOUR_S: Final = 3_600.0
-_FOR_S: Final = (60.0, 60.0 + 4 * _HOUR_S)
-_SOON_S: Final = 900.0
-_ROLES: Final = ("", "@task", "@driver", "@tiny")
 
 
 def value_of(version: int) -> str:
     return f"version {version} of the secret"
-
-
-def with_secret(_rng: random.Random, plan: Plan) -> Plan:
-    return replace(plan, secret=True)
-
-
-_VERSIONS: Final = range(1, 100)
-
-ACTS_ON_SECRETS: Final = (
-    Occasion("set_secret", 0.8, seconds=(0.0, _SOON_S), works=_VERSIONS),
-    Occasion("set_secret", 0.6, ("set_secret",), seconds=(0.0, _SOON_S), works=_VERSIONS),
-    Occasion("delete_secret", 0.25, seconds=(0.0, _SOON_S), power=2),
-    Occasion("set_secret", 1.0, ("delete_secret",), "", _FOR_S, power=3, works=_VERSIONS),
-    Occasion(
-        "outage",
-        0.35,
-        seconds=(0.0, _SOON_S),
-        power=2,
-        for_s=_FOR_S,
-        services=("secretsmanager", *(f"denied:secretsmanager{of}" for of in _ROLES)),
-    ),
-)
-"""It rotates, somebody deletes it and makes it again, a policy denies it to one role or all, or
-Secrets Manager is out."""
 
 
 def _plan(job: Job, *acts: Act) -> Plan:

@@ -1,21 +1,20 @@
 """Scenarios, and every fault at every place of them, alone and in pairs."""
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from simulation.worlds.emr import EMR_WORLDS
+from simulation.worlds.engines import EMR_WORLDS, TINY_WORLDS
 from simulation.worlds.governed import GOVERNED_WORLDS
 from simulation.worlds.injection import Site
-from simulation.worlds.leftovers import LEFTOVERS
+from simulation.worlds.leftovers import LEFTOVERS, PLANNED_WORLDS
 from simulation.worlds.parts import PARTS_WORLDS
 from simulation.worlds.plan import Act, Ending, Fault, Job, Plan, world_of
-from simulation.worlds.planned import PLANNED_WORLDS
+from simulation.worlds.regressions import REGRESSIONS
 from simulation.worlds.requests import SEALED
 from simulation.worlds.run import run
 from simulation.worlds.secrets import SECRET_WORLDS
 from simulation.worlds.tables import TABLE_WORLDS
-from simulation.worlds.tiny import TINY_WORLDS
 from simulation.worlds.trees import TREE_WORLDS
 
 # The faults of a call that differ in their effect: nothing done, done without an answer, done
@@ -215,16 +214,22 @@ PIPELINES: Mapping[str, Plan] = {
 }
 """Three stages each: what `j0` emits, or its follow-on, goes through `clean`; `sum` joins it."""
 
+FAMILIES: Sequence[Mapping[str, Plan]] = (
+    EMR_WORLDS,
+    GOVERNED_WORLDS,
+    LEFTOVERS,
+    PARTS_WORLDS,
+    PLANNED_WORLDS,
+    REGRESSIONS,
+    SECRET_WORLDS,
+    TABLE_WORLDS,
+    TINY_WORLDS,
+    TREE_WORLDS,
+)
+"""Worlds that each bring something rare about, in few and short jobs."""
+
 RACES: Mapping[str, Plan] = {
-    **LEFTOVERS,
-    **TABLE_WORLDS,
-    **TINY_WORLDS,
-    **EMR_WORLDS,
-    **PARTS_WORLDS,
-    **PLANNED_WORLDS,
-    **TREE_WORLDS,
-    **GOVERNED_WORLDS,
-    **SECRET_WORLDS,
+    **{name: plan for worlds in FAMILIES for name, plan in worlds.items()},
     "SQS is out for two hours": world_of(
         Job("j0", work_s=9.0),
         Act(20.0, "outage", for_s=7_200.0, service="sqs"),

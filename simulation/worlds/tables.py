@@ -1,11 +1,9 @@
-"""Outputs to tables: drawn into some worlds, and worlds in which publishers meet at a table."""
+"""Worlds in which publishers meet at a table, and others who write to it."""
 
-import random
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from simulation.worlds.occasions import Occasion
 from simulation.worlds.plan import Act, Ending, Fault, Job, Plan
 
 WRITERS = ("appends", "compacts", "deletes", "expires", "maintains", "rewrites")
@@ -14,34 +12,6 @@ WRITERS = ("appends", "compacts", "deletes", "expires", "maintains", "rewrites")
 `expires` leaves the newest snapshot alone; `compacts` makes one file of all, `rewrites` one of
 each, and `maintains` expires what was there before that; `deletes` takes the rows of a file away.
 """
-
-_INTO_TABLES = 0.9
-_SHARED = 0.8
-_APPENDS = 0.6
-
-
-def with_tables(rng: random.Random, plan: Plan) -> Plan:
-    """The plan with jobs whose outputs are tables, and others who write to them."""
-    jobs = tuple(_into_table(rng, job) for job in plan.jobs)
-    rates, weights = (0.0, 0.02, 0.1), (40, 35, 25)
-    mix = replace(plan.mix, writers=rng.choices(rates, weights)[0])
-    return replace(plan, mix=mix, jobs=jobs)
-
-
-GLUE_IS_OUT = (
-    Occasion("outage", 0.1, seconds=(0.0, 300.0), for_s=(5.0, 905.0), services=("glue",)),
-)
-
-
-def _into_table(rng: random.Random, job: Job) -> Job:
-    if job.compacts or job.engine or rng.random() >= _INTO_TABLES:
-        return job
-    return replace(
-        job,
-        output="",
-        table="events" if rng.random() < _SHARED else f"events_{job.name.replace('.', '_')}",
-        mode="append" if rng.random() < _APPENDS else "overwrite",
-    )
 
 
 def _job(name: str, mode: str = "append", *endings: str, ends_s: float = 9.5) -> Job:

@@ -1,48 +1,9 @@
 """Trees as one thing: their end is told, and people cancel them and run again what died of them."""
 
-import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
-from simulation.worlds.occasions import Occasion, Range
 from simulation.worlds.plan import Act, Ending, Fault, Job, Plan
-
-_LATER: Range = (0.0, 2_400.0)
-_LONGEST_WORK_S = 3_600.0
-_SUBMIT = ("submit",)
-
-
-def with_trees(_rng: random.Random, plan: Plan) -> Plan:
-    """The plan; where a pipeline tells of ends, one that tells of trees."""
-    return replace(plan, trees=bool(plan.clean_slots and plan.notify))
-
-
-def _has_trees(plan: Plan, _job: Job) -> bool:
-    return plan.trees
-
-
-def _is_short(_plan: Plan, job: Job) -> bool:
-    return job.work_s <= _LONGEST_WORK_S
-
-
-ACTS_ON_TREES: Sequence[Occasion] = (
-    Occasion("cancel_tree", 0.2, _SUBMIT, "roots", _LATER, power=2, fits=_has_trees),
-    Occasion("retry_tree", 0.4, _SUBMIT, "roots", _LATER, fits=_has_trees),
-    Occasion("retry_tree", 0.8, ("retry_tree",), "", (0.0, 900.0)),
-)
-
-_WORKS = (0, 0, 4, 5)
-_LIVES = (1.0, 4.0)
-
-RERUNS: Sequence[Occasion] = (
-    Occasion("rerun_tree", 0.4, _SUBMIT, "roots", _LATER, _LIVES, 2, _WORKS, fits=_is_short),
-    Occasion("rerun", 0.3, _SUBMIT, "roots", _LATER, _LIVES, 2, _WORKS, fits=_is_short),
-    Occasion("rerun", 0.15, _SUBMIT, "members", _LATER, _LIVES, 2, fits=_is_short),
-    # Now and then two at once, or too early.
-    Occasion("rerun_tree", 0.2, ("rerun_tree", "rerun"), "", (0.0, 3.0)),
-    Occasion("rerun", 0.2, ("rerun",), "", _LATER),
-)
-"""People run jobs again: a whole tree, or a member, an opener or a join of it."""
 
 
 def _plan(

@@ -8,39 +8,19 @@ messages and its tasks. So months pass for one job alone.
 """
 
 import json
-import random
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from longhaul.core.store.table import TTL
-from simulation.worlds.plan import Act, Plan
+from simulation.worlds.plan import Act
 from simulation.worlds.randomness import unit
-from simulation.worlds.stages import CLEAN, MAIN, with_retired, without
+from simulation.worlds.stages import with_retired, without
 
 if TYPE_CHECKING:
     from simulation.worlds.world import World
 
 _QUEUES_GO_AFTER_S = 60.0  # CloudFormation deletes last
-_FOR_S = (0.0, 60.0, 1_800.0, 50_000.0)
-_WEIGHTS = (30, 30, 30, 10)
-
-
-def with_retirement(rng: random.Random, plan: Plan) -> Plan:
-    """The plan with a stage that is retired, mostly while jobs of it run or wait.
-
-    Brought back only the first stage is: what would have followed into another is not sent later.
-    """
-    if plan.shape:
-        return plan
-    stage = rng.choice((MAIN, CLEAN)) if plan.clean_slots else MAIN
-    begin_s = min(act.at_s for act in plan.acts)
-    life_s = (120 + plan.jobs[0].work_s) * (2.5 if stage == CLEAN else 1)
-    for_s = rng.choices(_FOR_S, _WEIGHTS)[0]
-    is_taken_out = stage == CLEAN or not for_s or rng.random() < 0.5
-    at_s = round(begin_s + life_s * 1.2 * rng.random(), 1)
-    act = Act(at_s, "retire", work=int(is_taken_out), for_s=for_s, service=stage)
-    return plan.plus(act)
 
 
 def retire(world: "World", act: Act) -> None:

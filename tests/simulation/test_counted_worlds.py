@@ -11,13 +11,11 @@ from typing import Final
 import pytest
 
 from simulation.tools.checking import all_hold
-from simulation.worlds.emr import EMR_WORLDS
+from simulation.worlds.engines import EMR_WORLDS, TINY_WORLDS
+from simulation.worlds.leftovers import PLANNED_WORLDS
 from simulation.worlds.plan import Act, Ending, Job, Plan
-from simulation.worlds.planned import PLANNED_WORLDS
-from simulation.worlds.regressions import REGRESSIONS
 from simulation.worlds.systematic import LONG, PIPELINES, RACES, SCENARIOS, pairs, single_faults
 from simulation.worlds.tables import TABLE_WORLDS
-from simulation.worlds.tiny import TINY_WORLDS
 from simulation.worlds.trees import TREE_WORLDS
 
 _SHORT = tuple(each for each in SCENARIOS if each not in LONG)
@@ -103,7 +101,7 @@ def lasts_s(plan: Plan) -> float:
 
 def without_faults() -> Iterator[object]:
     """A race or a defect of more than a day takes seconds; `tests/handlers` has such waits."""
-    for name, plan in {**RACES, **REGRESSIONS}.items():
+    for name, plan in RACES.items():
         marks = [pytest.mark.slow] if lasts_s(plan) > _DAY_S else []
         yield pytest.param(plan, marks=marks, id=name)
     for name, plan in {**SCENARIOS, **PIPELINES, **LATE}.items():

@@ -5,17 +5,12 @@ import re
 
 import pytest
 
-from simulation.worlds.governed import (
-    DENIALS,
-    GOVERNED_WORLDS,
-    NEVER_ALLOWED,
-    REFUSED_ROLES,
-    ROLES,
-)
+from simulation.worlds.features import ACTS_ON_SECRETS, DENIALS, REFUSED_ROLES
+from simulation.worlds.governed import GOVERNED_WORLDS, NEVER_ALLOWED, ROLES
 from simulation.worlds.occasions import with_acts
 from simulation.worlds.plan import Act, Job, Plan
 from simulation.worlds.run import run_world
-from simulation.worlds.secrets import ACTS_ON_SECRETS, SECRET_WORLDS
+from simulation.worlds.secrets import SECRET_WORLDS
 from simulation.worlds.systematic import RACES
 from tests.simulation.lines import history
 
@@ -145,7 +140,7 @@ def test_what_would_have_followed_into_a_retired_stage_is_not_asked_for_once_it_
         ),
         faults=(),
     )
-    assert run_world(plan) is None
+    assert run(plan).violation is None
 
 
 def test_an_attempt_that_is_refused_is_the_last_one_of_a_stage_that_was_taken_out() -> None:
@@ -158,4 +153,4 @@ def test_an_attempt_that_is_refused_is_the_last_one_of_a_stage_that_was_taken_ou
         ),
         faults=(),
     )
-    assert run_world(plan) is None
+    assert run(plan).violation is None

@@ -10,8 +10,8 @@ import pytest
 
 from simulation.tools.checking import all_hold
 from simulation.worlds.cost import USUAL, cost_of
-from simulation.worlds.generation import FEATURES, plan_of
-from simulation.worlds.near import BASES, near_one
+from simulation.worlds.features import FEATURES
+from simulation.worlds.generation import BASES, near_one, plan_of
 from simulation.worlds.occasions import OCCASIONS, with_acts
 from simulation.worlds.plan import TINY, Act, Ending, Job, Mix, Plan
 from simulation.worlds.randomness import rng_of
@@ -28,15 +28,10 @@ def has_act(plan: Plan, kind: str) -> bool:
     return any(act.kind.startswith(kind) for act in plan.acts)
 
 
-def is_tiny(job: Job) -> bool:
-    """EMR Serverless, which the plan may have already, has no such size."""
-    return job.size == TINY and not job.engine
-
-
 Has = Callable[[Plan], bool]
 DRAWN_FEATURES: Mapping[str, Has] = {
     "tables": lambda plan: plan.has_tables,
-    "tiny": lambda plan: all(is_tiny(job) for job in plan.jobs),
+    "tiny": lambda plan: all(job.size == TINY for job in plan.jobs),
     "emr serverless": lambda plan: plan.has_emr,
     "denial": lambda plan: has_act(plan, "outage"),
     "secrets": lambda plan: plan.secret,
@@ -62,7 +57,7 @@ def is_short(plan: Plan) -> bool:
 )
 @pytest.mark.parametrize("source", DRAWN_FEATURES)
 def test_every_invariant_holds_in_worlds_with(source: str, first: int, most: int) -> None:
-    feature = next(each for each in FEATURES if each.source == source)
+    feature = FEATURES[source]
     has = DRAWN_FEATURES[source]
     drawn = (feature.to(rng_of(seed, source), plan_of(seed)) for seed in count(first))
     plans = islice((plan for plan in drawn if has(plan) and is_short(plan)), most)

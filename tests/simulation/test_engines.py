@@ -14,11 +14,11 @@ from simulation.aws.platform.hosts import Host, raise_error
 from simulation.aws.platform.timeline import Timeline
 from simulation.aws.template import Deployed, deployed
 from simulation.worlds import world as world_module
-from simulation.worlds.emr import EMR_WORLDS, with_emr
+from simulation.worlds.engines import EMR_WORLDS, TINY_WORLDS
+from simulation.worlds.features import FEATURES
 from simulation.worlds.generation import plan_of
 from simulation.worlds.plan import EMR, TINY, Job, Plan
 from simulation.worlds.run import run
-from simulation.worlds.tiny import TINY_WORLDS, with_tiny
 from tests.simulation.lines import happened, history
 
 
@@ -121,7 +121,7 @@ def test_lambda_without_room_ends_no_job_however_often_it_refuses() -> None:
 def test_only_short_jobs_of_some_worlds_are_drawn_as_tiny() -> None:
     plan = replace(Plan(), jobs=tuple(Job(f"j{n}", work_s=n * 200.0) for n in range(9)))
 
-    drawn = with_tiny(random.Random(1), plan)
+    drawn = FEATURES["tiny"].add(random.Random(1), plan)
     assert {job.work_s <= 600 for job in drawn.jobs if job.size == TINY} == {True}
 
 
@@ -220,7 +220,7 @@ def test_jobs_of_about_one_world_in_ten_are_drawn_for_emr_serverless() -> None:
         ),
     )
 
-    drawn = with_emr(random.Random(1), plan)
+    drawn = FEATURES["emr serverless"].add(random.Random(1), plan)
     engines = [job.engine for job in drawn.jobs]
     assert EMR in engines[0:8:2]
     assert EMR in engines[1:8:2]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from simulation.seen.stored import PREFIX
-from simulation.worlds.backfills import ACTS_ON_BACKFILLS, with_backfill
+from simulation.worlds.features import FEATURES
 from simulation.worlds.generation import plan_of
 from simulation.worlds.occasions import with_acts
 from simulation.worlds.parts import PARTS_WORLDS
@@ -109,7 +109,7 @@ def test_a_backfill_takes_the_place_of_the_first_submissions() -> None:
             Act(11.0, "submit", "j1"),
         ),
     )
-    found = with_backfill(random.Random(1), plan)
+    found = FEATURES["backfill"].add(random.Random(1), plan)
 
     assert [(job.name, job.named) for job in found.jobs] == [("days/0", True), ("days/1", True)]
     assert found.acts[0] == Act(5.0, "backfill", "days", found.acts[0].work)
@@ -122,8 +122,10 @@ def test_a_backfill_takes_the_place_of_the_first_submissions() -> None:
 def test_what_people_do_with_a_backfill_is_drawn() -> None:
     plan = Plan(jobs=(Job("j0"),), acts=(Act(1.0, "submit", "j0"),))
 
-    drawn = (with_backfill(random.Random(seed), plan) for seed in range(60))
-    plans = [with_acts(random.Random(n), each, ACTS_ON_BACKFILLS) for n, each in enumerate(drawn)]
+    drawn = (FEATURES["backfill"].add(random.Random(seed), plan) for seed in range(60))
+    plans = [
+        with_acts(random.Random(n), each, FEATURES["backfill"].acts) for n, each in enumerate(drawn)
+    ]
     assert {act.kind for plan in plans for act in plan.acts} == {
         *("backfill", "cancel_backfill", "retry_backfill"),
         *("cancel_tree", "retry_tree", "rerun_tree"),

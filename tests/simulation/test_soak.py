@@ -10,21 +10,22 @@ import psutil
 import pytest
 
 from simulation.tools import soak
-from simulation.tools.soak import Chunk, Source
+from simulation.tools.soak import Source
+from simulation.worlds.run import Run
 from simulation.worlds.systematic import LONG, PIPELINES, SCENARIOS, single_faults
 from tests.local.support import eventually
 from tests.patience import DEADLINE_S
 
 
-def run_until_killed(chunk: tuple[Source, int, int]) -> Chunk:
+def run_until_killed(source: Source, number: int) -> Run:
     """As the kernel does to a worker when the memory is full."""
-    if chunk[1] >= 20:
+    if number >= 20:
         os.kill(os.getpid(), signal.SIGKILL)
-    return Chunk(20, 3_600.0, [])
+    return run_well(source, number)
 
 
-def run_well(chunk: tuple[Source, int, int]) -> Chunk:
-    return Chunk(chunk[2] - chunk[1], 3_600.0, [])
+def run_well(_source: Source, _number: int) -> Run:
+    return Run(None, 3_600.0, ())
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_soak_whose_worker_was_killed_fails_and_the_same_command_continues(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(soak, "run_chunk", run_until_killed)
+    monkeypatch.setattr(soak, "run_number", run_until_killed)
 
     assert soak.main() == soak.WORKER_DIED
 
@@ -46,7 +47,7 @@ def test_soak_whose_worker_was_killed_fails_and_the_same_command_continues(
     assert "a worker was killed" in ended.err
     assert "the same command continues" in ended.err
     assert ended.out.startswith("worlds=20 ")
-    monkeypatch.setattr(soak, "run_chunk", run_well)
+    monkeypatch.setattr(soak, "run_number", run_well)
     assert soak.main() == 0
     assert "continuing after 20 worlds" in capsys.readouterr().err
 

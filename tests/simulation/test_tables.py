@@ -9,8 +9,9 @@ import pytest
 from longhaul.core.places import TablePath
 from simulation.aws.platform.hosts import Host, raise_error
 from simulation.seen.lake import TableChange
+from simulation.worlds.features import FEATURES
 from simulation.worlds.plan import Job, Plan
-from simulation.worlds.tables import TABLE_WORLDS, WRITERS, with_tables
+from simulation.worlds.tables import TABLE_WORLDS, WRITERS
 from simulation.worlds.world import World
 from tests.simulation.test_parts import played
 
@@ -109,5 +110,5 @@ def test_a_loss_and_a_second_coming_are_seen() -> None:
 def test_tables_are_drawn_in_some_worlds_and_leave_the_others_as_they_are() -> None:
     plan = replace(Plan(), jobs=tuple(Job(f"j{n}") for n in range(9)))
 
-    drawn = with_tables(random.Random(1), plan)
+    drawn = FEATURES["tables"].add(random.Random(1), plan)
     assert {job.mode for job in drawn.jobs if job.table} == {"append", "overwrite"}

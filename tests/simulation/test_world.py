@@ -20,7 +20,7 @@ from simulation.tools.shrink import Shrinker
 from simulation.tools.soak import Progress
 from simulation.worlds.generation import plan_of
 from simulation.worlds.plan import Act, Ending, Fault, Job, Plan
-from simulation.worlds.run import play, run, run_world
+from simulation.worlds.run import play, run
 from simulation.worlds.systematic import PIPELINES, RACES, SCENARIOS
 from simulation.worlds.trees import TREE_WORLDS
 from simulation.worlds.world import World
@@ -94,7 +94,7 @@ def test_violation_is_shrunk_and_replays() -> None:
         jobs=jobs,
         acts=(*acts, Act(100.0, "redeliver", "j2"), Act(300.0, "redeliver", "j2")),
     )
-    violation = run_world(plan)
+    violation = run(plan).violation
     assert violation is not None
     assert violation.code == "S8"
 
@@ -104,8 +104,8 @@ def test_violation_is_shrunk_and_replays() -> None:
     assert [job.name for job in smallest.plan.jobs] == ["j2"]
     assert [act.kind for act in smallest.plan.acts] == ["submit", "redeliver"]
     assert "python -m simulation.tools.replay '{" in report(smallest)
-    again = run_world(Plan.from_json(report(smallest).rpartition("replay '")[2].removesuffix("'")))
-    assert again == smallest
+    again = run(Plan.from_json(report(smallest).rpartition("replay '")[2].removesuffix("'")))
+    assert again.violation == smallest
 
 
 def test_finished_world_is_garbage_collected(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,7 +119,7 @@ def test_finished_world_is_garbage_collected(monkeypatch: pytest.MonkeyPatch) ->
         "a job is called dead, and works on",
         "an execution is stopped by hand",
     ):
-        assert run_world(SCENARIOS[name]) is None
+        assert run(SCENARIOS[name]).violation is None
 
     gc.collect()
     assert [each() for each in worlds] == [None] * 3
@@ -148,19 +148,15 @@ def test_invariants_hold_in_a_world_without_a_claim() -> None:
     acts = (Act(1.0, "submit", "j0"), Act(103.5, "cancel", "j0"))
     faults = (Fault("mapping#1", 1, "lost/before/all"), Fault("dispatcher@m2#1", 1, "hang/after"))
 
-    assert run_world(Plan(jobs=(Job("j0"),), acts=acts, faults=faults)) is None
+    assert run(Plan(jobs=(Job("j0"),), acts=acts, faults=faults)).violation is None
 
 
 def test_two_tasks_of_an_attempt_may_have_different_faults() -> None:
     job = Job("j2", endings=(Ending("fails_to_start", 8.6), Ending("permanent", 17.6)), files=1)
     faults = (Fault("runTask@j2-2#1", 1, "lost/after/1"), Fault("task@j2-2.1", 1, "crash/before"))
 
-    assert (
-        run_world(
-            Plan(seed=2015601, jobs=(job,), acts=(Act(114.3, "submit", "j2"),), faults=faults)
-        )
-        is None
-    )
+    plan = Plan(seed=2015601, jobs=(job,), acts=(Act(114.3, "submit", "j2"),), faults=faults)
+    assert run(plan).violation is None
 
 
 def test_error_of_the_simulation_itself_names_the_world(

@@ -6,13 +6,15 @@ and trailing commas. So neither formatting nor comments make a mutant stale.
 
 import ast
 import re
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from textwrap import dedent, indent
+from types import CodeType
 
-from simulation.tools.changed_imports import import_as
 from simulation.tools.mutants.mutant import Mutant
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -62,17 +64,22 @@ def apply(mutant: Mutant) -> None:
     Raises:
         RuntimeError: one of its modules is loaded already.
     """
-    for file, source in mutated(mutant).items():
-        load(file, source)
+    sources = {
+        file.removesuffix(".py").replace("/", "."): source
+        for file, source in mutated(mutant).items()
+    }
+    if loaded := sources.keys() & sys.modules.keys():
+        raise RuntimeError(f"loaded already: {loaded}")
+    as_it_is = SourceFileLoader.get_code
 
+    def get_code(loader: SourceFileLoader, module: str) -> CodeType | None:
+        """Compiled at each import: no cache gets changed code."""
+        if module not in sources:
+            return as_it_is(loader, module)
+        code: CodeType = compile(sources[module], loader.path, "exec")
+        return code
 
-def load(file: str, source: str) -> None:
-    """Import this source in the place of the file's from now on in this process.
-
-    Raises:
-        RuntimeError: the module is loaded already.
-    """
-    import_as(file.removesuffix(".py").replace("/", "."), source)
+    SourceFileLoader.get_code = get_code  # type: ignore[assignment,method-assign]
 
 
 @cache

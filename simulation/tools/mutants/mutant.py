@@ -12,7 +12,6 @@ class Mutant:
             White space, quotes and trailing commas are ignored.
         new: Its replacement; empty to remove the code.
         also: A second change, where another rule hides the effect of the first.
-        test: The test that shows it, where no world can: it fails with the bug.
     """
 
     name: str
@@ -20,7 +19,6 @@ class Mutant:
     old: str
     new: str
     also: "Mutant | None" = None
-    test: str = ""
 
     @property
     def changes(self) -> "tuple[Mutant, ...]":
