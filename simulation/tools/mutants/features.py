@@ -26,7 +26,7 @@ OUTPUT: Final = (
     Mutant(
         "the manifest is written unconditionally",
         _PUBLISHER,
-        ", **condition",
+        "**condition,",
         "",
     ),
     Mutant(
@@ -63,8 +63,8 @@ OUTPUT: Final = (
     Mutant(
         "a published output is voided",
         _TRANSITIONS,
-        "requires=_same(lease) | {Clause.UNPUBLISHED: None}, is_own=lambda row: row.id",
-        "requires=_same(lease), is_own=lambda row: row.id",
+        "requires=_same(lease) | {Clause.UNPUBLISHED: None},\n",
+        "requires=_same(lease),\n",
     ),
     Mutant(
         "the list of an unpublished output is struck off",
@@ -92,14 +92,14 @@ TABLES: Final = (
     Mutant(
         "a publication does not look for its own commit",
         _HISTORY,
-        "return token in kept or any(summary_of(snapshot).get(TOKEN) == token for snapshot in table.metadata.snapshots)",
-        "return False",
+        "return token in kept or any(",
+        "return False and any(",
     ),
     Mutant(
         "a commit without an answer is made again",
         _COMMITS,
-        "if not is_due:\n    return\ntry:",
-        "try:",
+        "if not is_due:",
+        "if False:",
     ),
     Mutant(
         "an overwrite of a table takes away what came since its upload",
@@ -221,8 +221,8 @@ FOLLOW_ONS: Final = (
     Mutant(
         "a join may start before its members have arrived",
         "longhaul/pipelines/descent_check.py",
-        "if stored is None:\n    raise InvalidRequestError([_FORGED])",
-        "if stored is None:\n    return request",
+        "if stored is None:\n",
+        "if stored is None:\n            return request\n",
     ),
     Mutant(
         "a job that runs again changes nothing at its join",
@@ -249,9 +249,9 @@ NOTICES: Final = (
     Mutant(
         "a success is told before it is published",
         _FINISH,
-        "if lease.attempt.published_at is None:\n    self.publication.publish(lease, until)",
+        "if lease.attempt.published_at is None:\n",
         "self.announcer.ended(lease, stage, until)\n"
-        "if lease.attempt.published_at is None:\n    self.publication.publish(lease, until)",
+        "                if lease.attempt.published_at is None:\n",
     ),
     Mutant(
         "a notice that cannot be sent is forgotten",

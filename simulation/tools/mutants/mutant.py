@@ -8,8 +8,8 @@ class Mutant:
     """A bug: `old` becomes `new`.
 
     Attributes:
-        old: Code that `file` has exactly once: statements, an expression, or a part of a line.
-            White space, quotes and trailing commas are ignored.
+        old: Code that `file` has exactly once, to the letter: statements, an expression, or a part
+            of a line.
         new: Its replacement; empty to remove the code.
         also: A second change, where another rule hides the effect of the first.
     """

@@ -50,8 +50,8 @@ FENCE: Final = (
     Mutant(
         "the probe sends another input than the row's",
         _STARTING,
-        "closed_as = self.context.executions.ensure_started(lease.id.execution_name, lease.execution_input)\n        row =",
-        'closed_as = self.context.executions.ensure_started(lease.id.execution_name, lease.execution_input + " ") or "ABORTED"\n        row =',
+        "lease.id.execution_name, lease.execution_input\n        )\n        row =",
+        'lease.id.execution_name, lease.execution_input + " "\n        ) or "ABORTED"\n        row =',
     ),
     Mutant(
         "a settled attempt keeps its slot",
@@ -120,7 +120,7 @@ MESSAGES: Final = (
     Mutant(
         "a worn-out message is deleted without a copy",
         "longhaul/core/batch.py",
-        "            self.context.queue.send(batch.stage.queue_url, copy)\n",
+        "        self.context.queue.send(batch.stage.queue_url, copy)\n",
         "",
     ),
     Mutant(
@@ -167,9 +167,8 @@ WHEN_SENT: Final = (
     Mutant(
         "what a dead run left over is a conflict with its correction",
         _CLAIM,
-        "    if lease.has_outlived(fingerprint, message.first_sent_at):\n"
-        "        return Duplicate()\n",
-        "",
+        "if lease.has_outlived(fingerprint, message.first_sent_at):",
+        "if False:",
     ),
     Mutant(
         "an older receive is adopted over a newer one",
@@ -192,8 +191,8 @@ WHEN_SENT: Final = (
     Mutant(
         "a refusal ends what was sent before it under the same id",
         "longhaul/core/lease.py",
-        "if self.is_refused:\n    return True",
-        "",
+        "if self.is_refused:\n            return True",
+        "pass",
     ),
 )
 """Bugs about the time at which a message was sent, and about its chain of copies."""
@@ -268,8 +267,8 @@ OUTCOME: Final = (
     Mutant(
         "a lowered limit never rises again",
         _SLOTS,
-        "if limit < use.slots and now - time_of(slots['limit_changed_at']) >= CALM:",
-        "if limit < use.slots and now - time_of(slots['limit_changed_at']) >= 99_999 * CALM:",
+        'if limit < use.slots and now - time_of(slots["limit_changed_at"]) >= CALM:',
+        'if limit < use.slots and now - time_of(slots["limit_changed_at"]) >= 99_999 * CALM:',
     ),
     Mutant(
         "the sweeper leaves debts unpaid",
