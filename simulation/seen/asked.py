@@ -5,13 +5,12 @@ from typing import TYPE_CHECKING
 
 from longhaul.core.message import FIRST_SENT
 from simulation.aws.platform.hosts import current_host
-from simulation.seen.sightings import Sent
-from simulation.seen.trace import Row
+from simulation.seen.sightings import Row, Sent
 
 if TYPE_CHECKING:
     from simulation.seen.record import Seen
 
-_DOUBT = timedelta(seconds=2)  # of AWS's time, as a host with a wrong clock knows it
+DOUBT = timedelta(seconds=2)  # of AWS's time, as a host with a wrong clock knows it
 
 
 class Asked:
@@ -40,11 +39,7 @@ class Asked:
     @property
     def doubt(self) -> timedelta:
         """How far a person's idea of AWS's time may be off."""
-        return _DOUBT if self._seen.world.plan.mix.skew_s else timedelta()
-
-    def note_cancel(self, key: str, began_at: datetime) -> None:
-        """Somebody has cancelled a job: that covers what was sent before it began."""
-        self.cancelled_before[key] = began_at
+        return DOUBT if self._seen.world.plan.mix.skew_s else timedelta()
 
     def note_row(self, before: Row | None, row: Row) -> None:
         if row.get("cancelled_at") != (before or {}).get("cancelled_at"):

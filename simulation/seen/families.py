@@ -82,15 +82,12 @@ class Families:
         ]
         return found
 
-    def collected(self, opener: str, join: str) -> Iterator[str | None]:
+    def collected(self, key: str, join: str, led_by: int = 0) -> Iterator[str | None]:
         """All jobs behind one that lead to its join, the first place first.
 
         None for one that has not succeeded, or was not sent, in the latest run of what led to it:
         what follows from it is not known.
         """
-        yield from self._collected(opener, join)
-
-    def _collected(self, key: str, join: str, led_by: int = 0) -> Iterator[str | None]:
         success = self._seen.success_of(key)
         is_old = success and self._seen.led_by.get(success[:2], 0) < led_by
         if success is None or is_old or self._is_cut_off(key):
@@ -107,7 +104,7 @@ class Families:
             if not sent or (place in inner and self._runs_again(key, place, sent[0])):
                 yield None
             else:
-                yield from self._collected(sent[0], join, 0 if place in inner else success.run)
+                yield from self.collected(sent[0], join, 0 if place in inner else success.run)
 
     def _runs_again(self, parent: str, place: Place, join: str) -> bool:
         """Whether a join was sent since its latest success."""

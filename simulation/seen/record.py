@@ -8,18 +8,18 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from simulation.aws.s3.client import Contents
 from simulation.aws.stepfunctions.client import Execution
 from simulation.seen.asked import Asked
+from simulation.seen.checks import TABLE, Moment, Violated
 from simulation.seen.families import Families
-from simulation.seen.invariants.table import Moment, Violated, violated_by
 from simulation.seen.lake import Lake
-from simulation.seen.sightings import DeadLetter, SeenAttempt, SeenAttempts, Sent, Token
+from simulation.seen.sightings import DeadLetter, Row, SeenAttempt, SeenAttempts, Sent, Token
 from simulation.seen.stored import Stored
-from simulation.seen.trace import Row, moment_text
+from simulation.seen.trace import moment_text
 from simulation.worlds.plan import Job
 
 if TYPE_CHECKING:
@@ -89,7 +89,6 @@ class Seen:
     violated: Violated | None = None
     # Attempts, by the token in the names of their files.
     texts: dict[str, Token] = field(default_factory=dict)
-    manifests: dict[str, Token] = field(default_factory=dict)  # the present ones, by prefix
     # Files in the manifest, by prefix.
     named: dict[str, frozenset[str]] = field(default_factory=dict)
     settling: set[Token] = field(default_factory=set)  # attempts whose execution has invoked settle
@@ -134,9 +133,6 @@ class Seen:
         self.redelivered.add(message_id)
         sent = self.sent[message_id]
         self.live_by_key[sent.key][message_id] = sent
-
-    def message_ids_of(self, job: str) -> list[str]:
-        return [each.message.id for each in self.sent.values() if each.job == job]
 
     def job_of(self, key: str) -> Job:
         """The planned job of a key."""
@@ -258,17 +254,12 @@ class Seen:
     def objects(self) -> Mapping[str, Any]:
         return self.bucket().objects
 
-    def stored_inputs(self, ref: str) -> dict[str, str]:
-        """The inputs of a join, which are stored beside its request."""
-        found: dict[str, str] = json.loads(self.objects()[ref].body)
-        return found
-
-    def manifest_at(self, prefix: str) -> dict[str, Any] | None:
+    def files_at(self, prefix: str) -> list[str]:
+        """The paths of the files that the manifest names; none where another tool has put it."""
         found = self.objects().get(prefix + "_SUCCESS")
         if found is None or not found.body:
-            return None
-        document: dict[str, Any] = json.loads(found.body)
-        return document
+            return []
+        return [each["path"] for each in json.loads(found.body)["files"]]
 
     def check(self, moment: Moment, *what: Any) -> None:
         """Check the invariants of a moment.
@@ -279,8 +270,6 @@ class Seen:
             words = moment_text(moment, *what)
             if words:
                 self.world.trace(f"    {moment}: {words}")
-        if self.violated is None:
-            self.violated = violated_by(self, moment, *what)
-
-    def since_s(self, seconds: float) -> datetime:
-        return self.now - timedelta(seconds=seconds)
+        for each in TABLE.get(moment, ()):
+            if self.violated is None and (wrong := each.holds(self, *what)) is not None:
+                self.violated = Violated(each.code, each.says, wrong, self.now)

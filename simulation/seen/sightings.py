@@ -4,12 +4,20 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from longhaul.core.lease import AttemptId
 from simulation.aws.platform.job_process import JobProcess
 from simulation.aws.sqs.queues import Message
 from simulation.worlds.requests import FORGED
+
+Row = Mapping[str, Any]
+"""A stored lease."""
+
+
+def time_in(row: Row, name: str) -> datetime:
+    return datetime.fromtimestamp(int(row[name]["N"]) / 1000, UTC)
 
 
 class Token(NamedTuple):
@@ -18,6 +26,24 @@ class Token(NamedTuple):
     key: str
     run: int
     attempt: int
+
+    @property
+    def stage(self) -> str:
+        return self.key.partition("#")[0]
+
+    @classmethod
+    def of(cls, row: Row) -> "Token":
+        """The latest attempt of a row."""
+        return cls(row["key"]["S"], int(row["run"]["N"]), int(row["attempt"]["N"]))
+
+    @classmethod
+    def of_task(cls, attempt: AttemptId) -> "Token":
+        return cls(attempt.key, attempt.run, attempt.attempt)
+
+    @classmethod
+    def in_event(cls, event: Mapping[str, Any]) -> "Token":
+        """The attempt of which an event or a document is."""
+        return cls(event["key"], int(event["run"]), int(event["attempt"]))
 
 
 @dataclass(eq=False)
@@ -115,12 +141,16 @@ class SeenAttempts(dict[Token, SeenAttempt]):
         return self._of[key]
 
 
-def _without_names(body: str) -> Any:
+def request_in(body: str) -> dict[str, Any]:
+    """The request of a message; empty for a body that is none."""
     try:
-        request = json.loads(body)
+        found = json.loads(body)
     except ValueError:
-        return body
-    if isinstance(request, dict):
-        for name in ("job_id", "label", "tags"):
-            request.pop(name, None)
-    return request
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _without_names(body: str) -> Any:
+    request = request_in(body)
+    names = request.keys() - {"job_id", "label", "tags"}
+    return {name: request[name] for name in names} if request else body

@@ -3,16 +3,14 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from simulation.aws.platform.parts import Piece
-from simulation.seen.sightings import Token
+from simulation.seen.sightings import Row, Token
 
 if TYPE_CHECKING:
     from simulation.aws.platform.job_process import JobProcess
     from simulation.seen.record import Seen
-    from simulation.seen.trace import Row
 
 PREFIX = "longhaul/saved/"
 
@@ -47,9 +45,8 @@ class Stored:
         self.lasting: set[Piece] = set()
 
     def note_row(self, before: "Row | None", row: "Row") -> None:
-        token = Token(row["key"]["S"], int(row["run"]["N"]), int(row["attempt"]["N"]))
         ref = ref_in(row)
-        self.begun_from.setdefault(token, ref)
+        self.begun_from.setdefault(Token.of(row), ref)
         if ref == ref_in(before or {}):
             return
         if ref is not None and ref not in self.records:
@@ -67,12 +64,17 @@ class Stored:
 
     def may_stay(self, name: str) -> bool:
         """Whether the object is of a job that is dead, and may be sent again."""
-        key = name.removeprefix(PREFIX).split("/")[0]
-        row = next(
-            (row for each, row in self._seen.rows.items() if key == _folder_name(each)), None
-        )
+        row = self.row_of(name)
         is_dead = row is not None and row["state"]["S"] == "DEAD"
         return is_dead and not self._seen.world.plan.kept_s
+
+    def row_of(self, name: str) -> Row | None:
+        """The row of the job that has stored an object."""
+        folder = name.removeprefix(PREFIX).split("/")[0]
+        rows = self._seen.rows.items()
+        return next(
+            (row for key, row in rows if key.replace("#", "!").replace("/", "!") == folder), None
+        )
 
     def _read(self, ref: str) -> Record:
         objects = self._seen.objects()
@@ -114,16 +116,9 @@ def ref_in(row: Mapping[str, Any]) -> str | None:
     return None if found is None else str(found)
 
 
-def ended_at(row: "Row", like: datetime) -> datetime:
-    return datetime.fromtimestamp(int(row["settled_at"]["N"]) / 1000, like.tzinfo)
-
-
-def _folder_name(key: str) -> str:
-    return key.replace("#", "!").replace("/", "!")
-
-
 def process_of(seen: "Seen", row: "Row") -> "JobProcess | None":
     """The process that the row says works on its attempt."""
-    token = Token(row["key"]["S"], int(row["run"]["N"]), int(row["attempt"]["N"]))
     arn = row.get("task_arn", {}).get("S")
-    return next((each for each in seen.attempts[token].containers if each.task_ref == arn), None)
+    return next(
+        (each for each in seen.attempts[Token.of(row)].containers if each.task_ref == arn), None
+    )

@@ -1,12 +1,9 @@
 """The lines of a world's trace."""
 
-from collections.abc import Mapping
 from typing import Any
 
-from simulation.seen.invariants.table import Moment
-
-Row = Mapping[str, Any]
-"""A stored lease."""
+from simulation.seen.checks import Moment
+from simulation.seen.sightings import Row
 
 
 def moment_text(moment: Moment, what: Any, *_more: Any) -> str:

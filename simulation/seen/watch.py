@@ -2,12 +2,10 @@
 
 import json
 from collections.abc import Mapping
-from datetime import datetime
 from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from longhaul.core.lease import AttemptId
 from longhaul.core.message import AGAIN, RENEWS
 from simulation.aws.ecs.client import Task
 from simulation.aws.platform.hosts import Host
@@ -18,8 +16,8 @@ from simulation.aws.stepfunctions.client import Execution
 from simulation.seen.asked import is_sent_by_product
 from simulation.seen.invariants.trees import is_sending
 from simulation.seen.record import Seen
-from simulation.seen.sightings import DeadLetter, Sent, Token
-from simulation.seen.trace import Row, row_text
+from simulation.seen.sightings import DeadLetter, Row, Sent, Token, request_in, time_in
+from simulation.seen.trace import row_text
 from simulation.worlds.notified import told_by
 from simulation.worlds.requests import FORGED
 from simulation.worlds.stages import JOINS
@@ -34,7 +32,7 @@ class Watch:
         self.seen = seen
         for stage, queue in world.queues.items():
             _after(queue, "add", partial(self._message_added, stage))
-            _before(queue, "remove", self._message_removed)
+            _after(queue, "remove", self._message_removed)
             _after(world.dead_letter_queues[stage], "add", self._dead_letter_added)
         table = world.aws.dynamodb.tables[world.settings.leases_table]
         _after(table, "write", self._row_written)
@@ -96,7 +94,7 @@ class Watch:
 
     def _message_added(self, stage: str, message: Message, *_: Any) -> None:
         names = {name: value.get("StringValue") for name, value in message.attributes.items()}
-        request = _request_in(message.body)
+        request = request_in(message.body)
         job_id = request.get("job_id") or names.get("job_id") or message.id
         key = f"{stage}#{job_id}"
         job, work = self._asked(stage, request)
@@ -208,13 +206,27 @@ class Watch:
             before is None or handle != before.get("receipt_handle", {}).get("S")
         ):
             self.seen.handles[key[0]].append((self.seen.now, handle))
+        self._note_commit(before, item)
+        if "retry_at" in item and "receipt_handle" in item:
+            self.seen.retry_at[Token.of(item)] = time_in(item, "retry_at")
+        self._note_led_by(key[0], item)
+        self._note_message(key[0], before, item)
+        self._note_end(key[0], item)
+        self._note_owed(key[0], is_owed="owed" in item)
+        self.seen.stored.note_row(before, item)
+        self.seen.check("row written", before, item)
+        if state_before == "RUNNING" != state:
+            self.seen.check("attempt ended", item, Token.of(item))
+
+    def _note_commit(self, before: Row | None, item: Row) -> None:
+        key = item["key"]["S"]
         if "output" in item and (
             before is None or "output" not in before or before["output"] != item["output"]
         ):
-            token = Token(key[0], int(item["run"]["N"]), json.loads(item["output"]["S"])["attempt"])
+            committed = json.loads(item["output"]["S"])
+            token = Token(key, int(item["run"]["N"]), committed["attempt"])
             self.seen.check("commit", token, item)
             self.seen.committed[token] = self.seen.now
-            committed = json.loads(item["output"]["S"])
             places = json.loads(item["places"]["S"])
             self.seen.places[token] = tuple(
                 places[name].removeprefix(f"s3://{self.world.bucket}/")
@@ -226,26 +238,9 @@ class Watch:
             and "output" in before
             and before["run"] == item["run"]
         ):
-            void = Token(
-                key[0], int(before["run"]["N"]), json.loads(before["output"]["S"])["attempt"]
-            )
+            void = Token(key, int(before["run"]["N"]), json.loads(before["output"]["S"])["attempt"])
             self.seen.voided.add(void)
             self.seen.check("commit voided", void)
-        if "retry_at" in item and "receipt_handle" in item:
-            released = Token(key[0], int(item["run"]["N"]), int(item["attempt"]["N"]))
-            self.seen.retry_at[released] = _time_of(item["retry_at"], self.seen.now)
-        self._note_led_by(key[0], item)
-        self._note_message(key[0], before, item)
-        self._note_end(key[0], item)
-        self._note_owed(key[0], is_owed="owed" in item)
-        self.seen.stored.note_row(before, item)
-        self.seen.check("row written", before, item)
-        self._check_end(before, item)
-
-    def _check_end(self, before: Row | None, item: Row) -> None:
-        if before is not None and before["state"]["S"] == "RUNNING" != item["state"]["S"]:
-            attempt = Token(item["key"]["S"], int(item["run"]["N"]), int(item["attempt"]["N"]))
-            self.seen.check("attempt ended", item, attempt)
 
     def _note_led_by(self, key: str, item: Row) -> None:
         if "lineage" in item:
@@ -268,7 +263,7 @@ class Watch:
             return
         self.seen.ends[key, run].add(state)
         if state == "DEAD":
-            self.seen.asked.died[key, run] = _time_of(item["settled_at"], self.seen.now)
+            self.seen.asked.died[key, run] = time_in(item, "settled_at")
         # Without a message it is a cancel mark that met none.
         if "owed" not in item and item.get("message_id", {}).get("S"):
             self.seen.over.setdefault((key, run), state)
@@ -284,8 +279,7 @@ class Watch:
 
     def _execution_changed(self, execution: Execution) -> None:
         if execution.is_running:
-            told = json.loads(execution.input)
-            token = Token(told["key"], int(told["run"]), int(told["attempt"]))
+            token = Token.in_event(json.loads(execution.input))
             self.seen.started[execution.arn] = token
             self.seen.attempts.begin(token, self.seen.now)
             self.seen.texts[
@@ -297,20 +291,19 @@ class Watch:
             self.seen.check("execution ended", execution)
 
     def _task_placed(self, task: Task) -> None:
-        self.seen.attempts[_token(attempt_in(task.environment))].is_placed = True
+        self.seen.attempts[Token.of_task(attempt_in(task.environment))].is_placed = True
 
     def _invocation_accepted(self, payload: Mapping[str, Any], *_: object) -> None:
-        token = Token(payload["key"], int(payload["run"]), int(payload["attempt"]))
-        self.seen.attempts[token].is_placed = True
+        self.seen.attempts[Token.in_event(payload)].is_placed = True
 
     def _container_began(self, container: JobProcess) -> None:
-        attempt = self.seen.attempts[_token(container.attempt)]
+        attempt = self.seen.attempts[Token.of_task(container.attempt)]
         attempt.containers.append(container)
         attempt.is_placed = True  # of a driver on EMR this is the first that is seen
         self.seen.check("container began", container)
 
     def _container_over(self, container: JobProcess) -> None:
-        self.seen.attempts[_token(container.attempt)].ended_at = self.seen.now
+        self.seen.attempts[Token.of_task(container.attempt)].ended_at = self.seen.now
         self.seen.check("container over", container)
 
     def _uploads_listed(self, document: Mapping[str, Any]) -> None:
@@ -329,40 +322,23 @@ class Watch:
 
     def _manifest_put(self, call: Call) -> None:
         document = json.loads(call.arguments["Body"])
-        token = Token(document["key"], int(document["run"]), int(document["attempt"]))
+        token = Token.in_event(document)
         prefix = call.arguments["Key"].removesuffix("_SUCCESS")
         self.seen.check("manifest put", token, prefix)
         self.seen.named[prefix] = frozenset(each["path"] for each in document["files"])
-        self.seen.manifests[prefix] = token
         self.seen.note_switched(token, prefix)
 
     def _invocation_began(self, host: Host, event: Any) -> None:
         host.facts["began_at"] = self.seen.now
         host.facts["event"] = event
         if host.name.startswith("settle@"):
-            self.seen.settling.add(Token(event["key"], int(event["run"]), int(event["attempt"])))
+            self.seen.settling.add(Token.in_event(event))
         if host.name.startswith("heartbeat@"):
             self.seen.check("beat", host.name.partition("#")[0], event)
 
 
-def _request_in(body: str) -> dict[str, Any]:
-    try:
-        found = json.loads(body)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
 def _is_forged(request: Mapping[str, Any]) -> bool:
     return FORGED in request.get("params", {})
-
-
-def _time_of(value: Mapping[str, str], like: datetime) -> datetime:
-    return datetime.fromtimestamp(int(value["N"]) / 1000, like.tzinfo)
-
-
-def _token(attempt: AttemptId) -> Token:
-    return Token(attempt.key, attempt.run, attempt.attempt)
 
 
 def _after(thing: Any, name: str, heard: Any) -> None:
@@ -373,15 +349,5 @@ def _after(thing: Any, name: str, heard: Any) -> None:
         answer = original(*arguments)
         heard(*arguments)
         return answer
-
-    setattr(thing, name, method)
-
-
-def _before(thing: Any, name: str, heard: Any) -> None:
-    original = getattr(thing, name)
-
-    def method(*arguments: Any) -> Any:
-        heard(*arguments)
-        return original(*arguments)
 
     setattr(thing, name, method)

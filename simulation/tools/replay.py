@@ -82,11 +82,8 @@ def _problems(plan: Plan) -> Iterator[str]:
 
 def report(violation: Violation) -> str:
     """What is wrong, and the command that shows it again."""
-    return f"{violation.text}\n  replay: {command(violation.plan)}"
-
-
-def command(plan: Plan) -> str:
-    return f".venv/bin/python -m simulation.tools.replay '{plan.to_json()}'"
+    command = f".venv/bin/python -m simulation.tools.replay '{violation.plan.to_json()}'"
+    return f"{violation.text}\n  replay: {command}"
 
 
 if __name__ == "__main__":

@@ -77,7 +77,8 @@ class Shrinker:
                 # A job that did not fan out stays so: fanning out is no simpler, and the world
                 # may have no stage for it.
                 if simple != job and (simple.fan_out or 0) <= (job.fan_out or 0):
-                    self._holds(replace(plan, jobs=_with(plan.jobs, number, simple)))
+                    jobs = (*plan.jobs[:number], simple, *plan.jobs[number + 1 :])
+                    self._holds(replace(plan, jobs=jobs))
 
 
 _SIMPLER_JOBS: Sequence[dict[str, Any]] = (
@@ -115,7 +116,3 @@ _SIMPLER_MIXES: Sequence[dict[str, Any]] = (
     {"short_pages": False},
     {"calls": 0.0, "kinds": (), "swarm": False, "invokes": 0.0, "events": 0.0, "launches": 0.0},
 )
-
-
-def _with(items: tuple[Any, ...], number: int, item: Any) -> tuple[Any, ...]:
-    return (*items[:number], item, *items[number + 1 :])

@@ -87,12 +87,10 @@ def lose(world: "World", act: Act) -> None:
 
 
 def cancel(world: "World", act: Act) -> None:
-    parts = wiring()
+    canceller = _NotingCanceller(world)
     for key in world.keys_of(act.job):
         stage, _, job_id = key.partition("#")
-        began_at = world.seen.now
-        Canceller(parts.leases, parts.finisher).cancel(stage, job_id)
-        world.seen.asked.note_cancel(key, began_at)
+        canceller.cancel(stage, job_id)
 
 
 def cancel_tree(world: "World", act: Act) -> None:
@@ -166,26 +164,20 @@ class _OneByOne(Submitter):
         return SubmitReport(sent=[Sent(each, "") for each in submissions])
 
 
-def rerun_tree(world: "World", act: Act) -> None:
-    """An operator runs again all that began with a job: `work` is a parameter's new value."""
-    _rerun(world, act, of_tree=True)
-
-
 def rerun(world: "World", act: Act) -> None:
-    """An operator runs a job again in its place: a member, an opener or a join."""
-    _rerun(world, act, of_tree=False)
+    """An operator runs a job again in its place, or all that began with it.
 
-
-def _rerun(world: "World", act: Act, *, of_tree: bool) -> None:
+    `work` is a parameter's new value.
+    """
     rerunner = Rerunner(wiring(), _trees())
+    params = {"work": act.work} if act.work else {}
     for row in _rows_of(world, act):
-        params = {"work": act.work} if act.work else {}
-        wanted = rerunner.root(row) if of_tree else row
+        wanted = rerunner.root(row) if act.kind == "rerun_tree" else row
         rerunner.send(rerunner.plan(wanted, params=params))
 
 
 class _NotingCanceller(Canceller):
-    """Notes what somebody has cancelled, and when."""
+    """Notes what somebody has cancelled, and when: that covers what was sent before it began."""
 
     def __init__(self, world: "World") -> None:
         parts = wiring()
@@ -196,7 +188,7 @@ class _NotingCanceller(Canceller):
         seen: Any = self._world.seen  # type: ignore[attr-defined]
         began_at = seen.now
         lease = super().cancel(stage, job_id)
-        seen.asked.note_cancel(lease.key, began_at)
+        seen.asked.cancelled_before[lease.key] = began_at
         return lease
 
 
@@ -252,11 +244,9 @@ def redrive_dead_letters(world: "World", _act: Act) -> None:
 def correct(world: "World", act: Act) -> None:
     """Submit a corrected request under the id of a job that is dead or cancelled."""
     for key in world.keys_of(act.job):
-        stage, _, job_id = key.partition("#")
         row = world.seen.rows.get(key)
         if row is not None and row["state"]["S"] in ("DEAD", "CANCELLED"):
-            body = corrected_of(world.jobs[act.job], act.work, world.bucket, job_id)
-            world.sdk.client("sqs").send_message(QueueUrl=world.queues[stage].url, MessageBody=body)
+            _resubmit(world, act, key)
 
 
 def resubmit(world: "World", act: Act) -> None:
@@ -265,9 +255,13 @@ def resubmit(world: "World", act: Act) -> None:
     Under a follow-on's also before that was claimed.
     """
     for key in world.keys_of(act.job):
-        stage, _, job_id = key.partition("#")
-        body = corrected_of(world.jobs[act.job], act.work, world.bucket, job_id)
-        world.sdk.client("sqs").send_message(QueueUrl=world.queues[stage].url, MessageBody=body)
+        _resubmit(world, act, key)
+
+
+def _resubmit(world: "World", act: Act, key: str) -> None:
+    stage, _, job_id = key.partition("#")
+    body = corrected_of(world.jobs[act.job], act.work, world.bucket, job_id)
+    world.sdk.client("sqs").send_message(QueueUrl=world.queues[stage].url, MessageBody=body)
 
 
 def renewer_dies(world: "World", _act: Act) -> None:
@@ -310,7 +304,7 @@ def purge(world: "World", act: Act) -> None:
 
 def redeliver(world: "World", act: Act) -> None:
     """SQS delivers at least once: a message in flight, or one just deleted, comes again."""
-    ids = world.seen.message_ids_of(act.job)
+    ids = [each.message.id for each in world.seen.sent.values() if each.job == act.job]
     if ids:
         found = world.seen.sent[ids[act.work % len(ids)]]
         if (
@@ -340,12 +334,8 @@ def change(world: "World", act: Act) -> None:
 
 
 def set_secret(world: "World", act: Act) -> None:
-    """Somebody makes or rotates the secret of the stages: `work` is its version."""
-    world.set_secret(value_of(act.work))
-
-
-def delete_secret(world: "World", _act: Act) -> None:
-    world.set_secret(None)
+    """Somebody makes or rotates the secret of the stages, or deletes it: `work` is its version."""
+    world.set_secret(value_of(act.work) if act.kind == "set_secret" else None)
 
 
 def narrow(world: "World", act: Act) -> None:
@@ -424,7 +414,7 @@ KINDS: Mapping[str, Callable[["World", Act], None]] = {
     "backfill": backfill,
     "cancel_backfill": cancel_backfill,
     "retry_backfill": retry_backfill,
-    "rerun_tree": rerun_tree,
+    "rerun_tree": rerun,
     "rerun": rerun,
     "stop_execution": stop_execution,
     "cancel_job_run": cancel_job_run,
@@ -440,7 +430,7 @@ KINDS: Mapping[str, Callable[["World", Act], None]] = {
     "narrow": narrow,
     "change": change,
     "set_secret": set_secret,
-    "delete_secret": delete_secret,
+    "delete_secret": set_secret,
     "retire": retire,
     "expire": expire,
     "replace_manifest": replace_manifest,

@@ -8,20 +8,18 @@ together, and its age, its renewals and its waits are those of each of them.
 
 import json
 import random
-from collections.abc import Callable, MutableSequence, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any
 
 from functions import dispatcher
 from longhaul.core.pace import MAX_HIDDEN
 from longhaul.wiring import Wiring
 from simulation.aws.cloud import FakeAws
 from simulation.aws.platform.triggers import items_to_keep, record_of
-from simulation.aws.sqs.queues import MAX_IN_FLIGHT, Message
+from simulation.aws.sqs.queues import MAX_IN_FLIGHT
 from simulation.aws.template import deployed
-
-T = TypeVar("T")
 
 LOOK_S = 0.015
 """A poller's seconds for one message: a batch of ten in 0.15 s. A guess: Lambda is not here."""
@@ -30,10 +28,7 @@ LOOK_S = 0.015
 class InTurn:
     """`ports.Background` without threads."""
 
-    def run_all(
-        self, tasks: Sequence[Callable[[], T]], *, at_once: int, within_s: float | None = None
-    ) -> list[T]:
-        del at_once, within_s
+    def run_all(self, tasks: Sequence[Callable[[], Any]], **_: Any) -> list[Any]:
         return [task() for task in tasks]
 
 
@@ -42,7 +37,6 @@ class Seen:
     """What became of the messages. Durations are seconds."""
 
     looks: int = 0
-    batches: int = 0
     renewed: int = 0
     lost: int = 0  # at the end of their retention
     oldest_s: float = 0  # the greatest age of a message
@@ -57,7 +51,6 @@ class Backlog:
     def __init__(self, waiting: int, *, scale: int, order: str, seed: int = 0) -> None:
         """`order` in which SQS gives out what is visible: `longest` visible first, or `any`."""
         self._scale = scale
-        self._rng = random.Random(seed)
         self.aws = FakeAws()
         stack = deployed()
         # One after the other: all at once, each with thousands, they would hide too many.
@@ -74,7 +67,7 @@ class Backlog:
         )
         self.aws.sqs.max_in_flight = MAX_IN_FLIGHT // scale
         if order == "any":
-            self.aws.sqs.reorder = self._shuffled
+            self.aws.sqs.reorder = random.Random(seed).shuffle
         wiring = Wiring(stack.settings, client=lambda service, **_: self.aws.client(service))
         wiring.clock = self.aws.clock  # type: ignore[assignment]  # virtual
         wiring.background = InTurn()  # type: ignore[assignment]  # no threads in virtual time
@@ -129,33 +122,22 @@ class Backlog:
         self.seen.most_hidden = max(self.seen.most_hidden, queue.in_flight(now))
         if not messages:
             return
-        self.seen.batches += 1
-        self.seen.looks += len(messages)
+        self.seen.looks += 1
+        (message,) = messages
         # Looked up now: a message that is refused is deleted with its dead letter.
-        received = [queue.messages[message["MessageId"]] for message in messages]
-        for one in received:
-            self._look(one, now)
-        letters = len(self._dead_letters.messages)
-        event = {"Records": [record_of(message, queue.arn) for message in messages]}
-        kept = items_to_keep(
-            dispatcher.handle(event, self._dispatcher), [each["MessageId"] for each in messages]
-        )
-        if len(self._dead_letters.messages) > letters:
-            (only,) = received
-            self.seen.dead_lettered_after_s.append(now - only.sent_at)
-        for message in messages:
-            if message["MessageId"] not in kept:
-                self.seen.renewed += 1
-                sqs.delete_message(QueueUrl=queue.url, ReceiptHandle=message["ReceiptHandle"])
-
-    def _look(self, message: Message, now: float) -> None:
-        unseen_s = now - self._seen_at.get(message.id, message.sent_at)
-        self._seen_at[message.id] = now
+        received = queue.messages[message["MessageId"]]
+        unseen_s = now - self._seen_at.get(received.id, received.sent_at)
+        self._seen_at[received.id] = now
         self.seen.longest_unseen_s = max(self.seen.longest_unseen_s, unseen_s)
-        self.seen.oldest_s = max(self.seen.oldest_s, now - message.sent_at)
-
-    def _shuffled(self, messages: MutableSequence[Any]) -> None:
-        self._rng.shuffle(messages)
+        self.seen.oldest_s = max(self.seen.oldest_s, now - received.sent_at)
+        letters = len(self._dead_letters.messages)
+        event = {"Records": [record_of(message, queue.arn)]}
+        kept = items_to_keep(dispatcher.handle(event, self._dispatcher), [message["MessageId"]])
+        if len(self._dead_letters.messages) > letters:
+            self.seen.dead_lettered_after_s.append(now - received.sent_at)
+        if not kept:
+            self.seen.renewed += 1
+            sqs.delete_message(QueueUrl=queue.url, ReceiptHandle=message["ReceiptHandle"])
 
     def _fill(self, table: str, slots: int) -> None:
         """All slots are taken, by jobs that began at once."""

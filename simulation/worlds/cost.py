@@ -27,13 +27,8 @@ def cost_of(plan: Plan) -> float:
 
 def _of_job(job: Job) -> float:
     """Beats and reports are frequent in the first hour, and rare later."""
-    lasts_s = _lasts_s(job)
+    # Its longest attempt.
+    is_endless = any(each.kind == "endless" for each in job.endings)
+    lasts_s = (job.timeout_s or _STAGE_TIMEOUT_S) if is_endless else job.work_s
     busy = min(lasts_s, _HOUR_S) / 1_200 + lasts_s / (6 * _HOUR_S)
     return 1 + busy + job.parts / 2 + bool(job.table)
-
-
-def _lasts_s(job: Job) -> float:
-    """How long its longest attempt may last."""
-    if any(each.kind == "endless" for each in job.endings):
-        return job.timeout_s or _STAGE_TIMEOUT_S
-    return job.work_s

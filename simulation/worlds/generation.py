@@ -30,6 +30,7 @@ _SMALL_SKEW_S = 30.0
 _REPORTS_OFTEN_S = 600
 _LONGEST_TIMEOUT_S = 604_800  # the most that a request may ask for
 _NEAR = 0.4
+_MORE_DRAWS = 3  # of the acts in a swarm, since half of what is drawn is left out
 _SWARMS = 0.6
 _LONGEST_OUTPUT = 768  # bytes of its key
 _ONE_ROOT = 0.7  # of pipelines; others have two, since each becomes several jobs
@@ -97,7 +98,7 @@ def _moved(rng: random.Random, act: Act) -> Act:
 def _with_more(plan: Plan, occasions: Sequence[Occasion]) -> Plan:
     """The plan with what else may happen: more of it in a swarm, which leaves half of all out."""
     swarm, more = Swarm.of(plan), plan
-    for draw in range(swarm.draws):
+    for draw in range(_MORE_DRAWS if swarm.is_one else 1):
         more = with_acts(rng_of(plan.seed, f"occasions {draw}"), more, occasions)
     acts = [act for act in more.acts if act in plan.acts or swarm.keeps(act)]
     return replace(plan, acts=tuple(acts))

@@ -20,7 +20,7 @@ Site = tuple[str, int, str]
 
 
 class Injector:
-    """`fired`: the faults that fired, with their times. None fires after `calm()`."""
+    """`fired`: the faults that fired, with their times. None fires once `is_calm`."""
 
     def __init__(self, plan: Plan, timeline: Timeline) -> None:
         self._plan = plan
@@ -41,12 +41,9 @@ class Injector:
         self.trace: Callable[[str], None] | None = None
         self.note_sites: list[Site] | None = None  # when set, gets every place passed
 
-    def calm(self) -> None:
-        self.is_calm = True
-
     def begin_outage(self, service: str, seconds: float) -> None:
         self._outages.append((service, self._timeline.clock.now() + timedelta(seconds=seconds)))
-        self._note(_outage(service))
+        self.note(_outage(service))
 
     def doom(self, hosts: str, operation: str) -> None:
         """Let the next host of this kind die right after its first such call.
@@ -79,14 +76,10 @@ class Injector:
                 return f"{what}/before/all"
         return None
 
-    def note(self, fault: Fault) -> None:
-        """Something that came about by itself, and delays what needs it: a plan cannot name it."""
-        self._note(fault)
-
     def cut_off(self, host: Host) -> None:
         """No call of this host is answered any more."""
         host.is_cut_off = True
-        self._note(Fault(host.name, 0, "partition"))
+        self.note(Fault(host.name, 0, "partition"))
 
     def of_call(self, host: Host, call: Call, chance: float) -> str | None:
         """The fault of a call, if any.
@@ -97,7 +90,7 @@ class Injector:
         host.calls += 1
         if self._doomed and _is_met(self._doomed[0], host, call):
             self._doomed.pop(0)
-            self._note(Fault(host.name, host.calls, "crash/after"))
+            self.note(Fault(host.name, host.calls, "crash/after"))
             return "crash/after"
         if host.is_cut_off:
             return "lost/before/all"
@@ -119,7 +112,7 @@ class Injector:
             menu = self._menu("call", kinds_of(call, host.traits))
             kind = menu[int(chance / rate * len(menu))] if menu else None
         if kind is not None:
-            self._note(Fault(host.name, host.calls, kind))
+            self.note(Fault(host.name, host.calls, kind))
         return kind
 
     def of_event(self, site: str, menu: Sequence[str], rate: float) -> str | None:
@@ -137,7 +130,7 @@ class Injector:
             chance = unit(self._plan.seed, f"{site}#{n}")
             kind = menu[int(chance / rate * len(menu))] if menu and chance < rate else None
         if kind is not None:
-            self._note(Fault(site, n, kind))
+            self.note(Fault(site, n, kind))
         return kind
 
     def fired_since(self, start: datetime) -> list[Fault]:
@@ -155,7 +148,8 @@ class Injector:
             self._on[place, menu] = found
         return found
 
-    def _note(self, fault: Fault) -> None:
+    def note(self, fault: Fault) -> None:
+        """Note what has fired, or came about by itself, and delays what needs it."""
         if self.trace is not None:
             self.trace(f"  ! {fault.kind} at {fault.site}, decision {fault.n}")
         self.fired.append((self._timeline.clock.now(), fault))

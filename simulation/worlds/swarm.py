@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from simulation.worlds.plan import Act, Plan
 from simulation.worlds.randomness import unit
 
-_MORE_DRAWS = 3  # of the acts in a swarm, since half of what is drawn is left out
-
 
 @dataclass(frozen=True)
 class Swarm:
@@ -27,11 +25,6 @@ class Swarm:
     @classmethod
     def of(cls, plan: Plan) -> "Swarm":
         return cls(plan.seed, plan.mix.swarm)
-
-    @property
-    def draws(self) -> int:
-        """How often acts are drawn."""
-        return _MORE_DRAWS if self.is_one else 1
 
     def has(self, kind: str) -> bool:
         return not self.is_one or unit(self.seed, f"swarm/{kind}") < 0.5

@@ -107,7 +107,7 @@ class World:
         last_s = max([*ends_s, *begins_s], default=0.0)
         calm_at = start + timedelta(seconds=last_s + 2 * longest_s + 3_600)
         self._come_to_rest(calm_at)
-        self.injector.calm()
+        self.injector.is_calm = True
         if not self.is_quiet():
             self._come_to_rest(calm_at + timedelta(seconds=_PATIENCE_S + 6 * longest_s))
         self.seen.check("the end", None)

@@ -26,12 +26,8 @@ def played(plan: Plan) -> World:
 
 def owners(world: World) -> dict[str, int]:
     """The attempt that computed each part of the output of `j0`, by the part's name."""
-    manifest = world.seen.manifest_at("out/j0/")
-    assert manifest is not None
-    pieces = [
-        json.loads(world.seen.objects()["out/j0/" + file["path"]].body)["piece"]
-        for file in manifest["files"]
-    ]
+    files = world.seen.files_at("out/j0/")
+    pieces = [json.loads(world.seen.objects()["out/j0/" + file].body)["piece"] for file in files]
     return {name: int(process.rpartition("-")[2].partition(".")[0]) for name, *_, process in pieces}
 
 

@@ -1,20 +1,16 @@
 """Attempts: no two work at once without a fault, and none that lives is given up."""
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 from longhaul.core.settings import SizeName
 from longhaul.core.verdict import ExitCode
-from simulation.seen.invariants.table import invariant
-from simulation.seen.sightings import Token
-
-if TYPE_CHECKING:
-    from simulation.aws.platform.job_process import JobProcess
-    from simulation.aws.service import Call
-    from simulation.aws.stepfunctions.client import Execution
-    from simulation.seen.record import Seen
-    from simulation.seen.trace import Row
-
+from simulation.aws.platform.job_process import JobProcess
+from simulation.aws.service import Call
+from simulation.aws.stepfunctions.client import Execution
+from simulation.seen.checks import invariant
+from simulation.seen.record import Seen
+from simulation.seen.sightings import Row, Token
 
 # Faults that excuse no overlap: the product stops a task itself, and slowness is no failure.
 _NO_EXCUSE = frozenset({"not stopped", "slow/6"})
@@ -32,7 +28,7 @@ _OTHERWISE_ENDED = frozenset({"timed_out", "stalled"})
     "container began",
     "no two attempts of a job overlap unless a fault was injected that can hide one",
 )
-def no_overlap(seen: "Seen", container: "JobProcess") -> str | None:
+def no_overlap(seen: Seen, container: JobProcess) -> str | None:
     if (
         {fault.kind for _, fault in seen.world.injector.fired} - _NO_EXCUSE
         or seen.redelivered
@@ -48,7 +44,7 @@ def no_overlap(seen: "Seen", container: "JobProcess") -> str | None:
 @invariant(
     "S5", "attempt ended", "no attempt is given up while its execution runs and does not settle it"
 )
-def none_given_up_alive(seen: "Seen", row: "Row", token: Token) -> str | None:
+def none_given_up_alive(seen: Seen, row: Row, token: Token) -> str | None:
     execution = seen.execution_of(token)
     if execution is None or not execution.is_running or token in seen.settling or seen.redriven:
         return None
@@ -60,7 +56,7 @@ def none_given_up_alive(seen: "Seen", row: "Row", token: Token) -> str | None:
     "attempt ended",
     "an outage ends no attempt that works: it goes on, and reports when it can",
 )
-def works_through_outages(seen: "Seen", row: "Row", token: Token) -> str | None:
+def works_through_outages(seen: Seen, row: Row, token: Token) -> str | None:
     if row.get("last_class", {}).get("S") not in ("stalled", "interrupted"):
         return None
     attempt, world = seen.attempts[token], seen.world
@@ -80,7 +76,7 @@ def works_through_outages(seen: "Seen", row: "Row", token: Token) -> str | None:
     "attempt ended",
     "an attempt that AWS refuses for want of a right is told from one for which it has no room",
 )
-def wants_are_told_apart(seen: "Seen", row: "Row", token: Token) -> str | None:
+def wants_are_told_apart(seen: Seen, row: Row, token: Token) -> str | None:
     injector, stage = seen.world.injector, token.key.partition("#")[0]
     if not injector.lacks_right(stage) or injector.is_out("capacity"):
         return None
@@ -104,7 +100,7 @@ def wants_are_told_apart(seen: "Seen", row: "Row", token: Token) -> str | None:
     "attempt ended",
     "a task that is denied what each needs waits until that is mended, as a refusal",
 )
-def denials_wait(seen: "Seen", row: "Row", token: Token) -> str | None:
+def denials_wait(seen: Seen, row: Row, token: Token) -> str | None:
     attempt, kind = seen.attempts[token], row.get("last_class", {}).get("S")
     faults = seen.world.injector.fired_since(attempt.started_at)
     if _is_stopped(seen) or seen.redriven or any(each.kind != "outage" for each in faults):
@@ -124,7 +120,7 @@ def denials_wait(seen: "Seen", row: "Row", token: Token) -> str | None:
     "attempt ended",
     "a driver that waits for executors has no room: nothing counts against it",
 )
-def waits_for_executors(seen: "Seen", row: "Row", token: Token) -> str | None:
+def waits_for_executors(seen: Seen, row: Row, token: Token) -> str | None:
     attempt, kind = seen.attempts[token], row.get("last_class", {}).get("S")
     faults = seen.world.injector.fired_since(attempt.started_at)
     if _is_stopped(seen) or seen.redriven or any(each.kind not in _OF_EMR for each in faults):
@@ -135,13 +131,13 @@ def waits_for_executors(seen: "Seen", row: "Row", token: Token) -> str | None:
     return f"{waiting[0]} waits for executors, and its attempt ends as {kind}" if waiting else None
 
 
-def _others_are_denied(seen: "Seen") -> bool:
+def _others_are_denied(seen: Seen) -> bool:
     """Whether settle may be denied as the task was: then nobody hears how the task ended."""
     outages = (act for act in seen.world.plan.acts if act.kind == "outage")
     return any(not act.service.endswith("@task") for act in outages)
 
 
-def _is_of_each_job(call: "Call") -> bool:
+def _is_of_each_job(call: Call) -> bool:
     """Whether it reads the request or a secret, registers, or commits."""
     is_request = str(call.arguments.get("Key", "")).startswith("longhaul/requests/")
     sets = call.arguments.get("UpdateExpression", "").partition("REMOVE")[0]
@@ -152,7 +148,7 @@ def _is_of_each_job(call: "Call") -> bool:
 @invariant(
     "L13", "execution started", "a job that ran out of memory goes on with more, if there is more"
 )
-def grows_when_full(seen: "Seen", token: "Token") -> str | None:
+def grows_when_full(seen: Seen, token: Token) -> str | None:
     before = seen.attempts.get(token._replace(attempt=token.attempt - 1))
     if before is None or not before.faults_of_job & _FULL or seen.redriven:
         return None
@@ -168,12 +164,12 @@ def grows_when_full(seen: "Seen", token: "Token") -> str | None:
     return f"{token} has the size {new}, and {old} was too small"
 
 
-def _is_stopped(seen: "Seen") -> bool:
+def _is_stopped(seen: Seen) -> bool:
     return any(act.kind in ("stop_execution", "cancel_job_run") for act in seen.world.plan.acts)
 
 
 @invariant("S15", "execution ended", "no execution reaches the limit of its history")
-def history_has_room(_seen: "Seen", execution: "Execution") -> str | None:
+def history_has_room(_seen: Seen, execution: Execution) -> str | None:
     is_full = "maximum number of history events" in (execution.cause or "")
     return f"{execution.name} has reached the limit of its history" if is_full else None
 
@@ -183,7 +179,7 @@ def history_has_room(_seen: "Seen", execution: "Execution") -> str | None:
     "container over",
     "of an attempt's tasks, started by RunTasks whose answers were lost, only one works",
 )
-def one_task_works(seen: "Seen", container: "JobProcess") -> str | None:
+def one_task_works(seen: Seen, container: JobProcess) -> str | None:
     if not container.has_worked:
         return None
     others = seen.attempts.of(container.attempt.key)

@@ -2,17 +2,15 @@
 
 from datetime import timedelta
 from traceback import extract_tb
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from longhaul.core.history import KEPT
-from simulation.seen.invariants.table import invariant
+from simulation.aws.stepfunctions.client import Execution
+from simulation.seen.checks import invariant
+from simulation.seen.record import Seen
 from simulation.worlds.endings import OWN_FAULTS
+from simulation.worlds.plan import Job
 from simulation.worlds.stages import is_too_many
-
-if TYPE_CHECKING:
-    from simulation.aws.stepfunctions.client import Execution
-    from simulation.seen.record import Seen
-    from simulation.worlds.plan import Job
 
 _OWED_S = 3_600
 _AROUND_WORK_S = 300  # a task's start, its boot, its uploads
@@ -20,13 +18,13 @@ _SWEEP = timedelta(minutes=6)  # and the time that one takes
 
 
 @invariant("L1", "the end", "every message ends deleted or in the dead-letter queue")
-def queue_is_empty(seen: "Seen", _: None) -> str | None:
+def queue_is_empty(seen: Seen, _: None) -> str | None:
     left = [each for queue in seen.world.queues.values() for each in queue.messages]
     return f"{len(left)} messages left, such as {_described(seen, left[0])}" if left else None
 
 
 @invariant("L6", "the end", "all that is owed gets done: no row is left running, released or owing")
-def nothing_is_owed(seen: "Seen", _: None) -> str | None:
+def nothing_is_owed(seen: Seen, _: None) -> str | None:
     for key in sorted(seen.open_rows):
         row = seen.rows[key]
         owed = [each["S"] for each in row.get("owed", {}).get("L", [])]
@@ -35,7 +33,7 @@ def nothing_is_owed(seen: "Seen", _: None) -> str | None:
 
 
 @invariant("L6", "no longer owed", "nothing is owed for more than an hour without an alarm")
-def owed_with_an_alarm(seen: "Seen", key: str) -> str | None:
+def owed_with_an_alarm(seen: Seen, key: str) -> str | None:
     since = seen.owed_since[key]
     due = since + timedelta(seconds=_OWED_S)
     # An alarm of its own says that no sweep runs. The first sweep after an outage repairs.
@@ -46,7 +44,7 @@ def owed_with_an_alarm(seen: "Seen", key: str) -> str | None:
 
 
 @invariant("S10", "the end", "no task, execution, slot or pending upload is left")
-def nothing_is_left(seen: "Seen", _: None) -> str | None:
+def nothing_is_left(seen: Seen, _: None) -> str | None:
     world = seen.world
     if world.containers.running:
         return f"tasks run: {[each.host.name for each in world.containers.running.values()]}"
@@ -71,7 +69,7 @@ def nothing_is_left(seen: "Seen", _: None) -> str | None:
 
 
 @invariant("S1", "row written", "no row expires while something is left to do, and each does then")
-def rows_expire_in_time(_seen: "Seen", _before: Any, row: Any) -> str | None:
+def rows_expire_in_time(_seen: Seen, _before: Any, row: Any) -> str | None:
     # A row whose tree's end is still to be told expires all the same.
     is_left = not row.get("open", {"S": "#TREE"})["S"].endswith("#TREE")
     if ("ttl" in row) is not is_left:
@@ -80,7 +78,7 @@ def rows_expire_in_time(_seen: "Seen", _before: Any, row: Any) -> str | None:
 
 
 @invariant("S11", "the end", "every attempt is remembered, with its end and outcome")
-def attempts_are_remembered(seen: "Seen", _: None) -> str | None:
+def attempts_are_remembered(seen: Seen, _: None) -> str | None:
     items = seen.world.aws.dynamodb.tables[seen.world.settings.leases_table].rows
     for key, row in seen.rows.items():
         if key in seen.expired:
@@ -100,7 +98,7 @@ def attempts_are_remembered(seen: "Seen", _: None) -> str | None:
 @invariant(
     "L3", "the end", "a poison message reaches the dead-letter queue after exactly max_attempts"
 )
-def poison_dies_in_time(seen: "Seen", _: None) -> str | None:
+def poison_dies_in_time(seen: Seen, _: None) -> str | None:
     if seen.world.injector.fired or any(
         act.kind != "submit" or act.work for act in seen.world.plan.acts
     ):
@@ -131,7 +129,7 @@ def poison_dies_in_time(seen: "Seen", _: None) -> str | None:
 
 
 @invariant("L1", "the end", "every job that was asked for is published, dead-lettered or cancelled")
-def every_job_has_ended(seen: "Seen", _: None) -> str | None:
+def every_job_has_ended(seen: Seen, _: None) -> str | None:
     for sent in seen.sent.values():
         if sent.work is None or seen.asked.is_cancelled(sent) or sent.key in seen.purged_keys:
             continue
@@ -143,7 +141,7 @@ def every_job_has_ended(seen: "Seen", _: None) -> str | None:
 
 
 @invariant("L1", "the end", "an attempt that its job fails does not publish")
-def failures_are_not_published(seen: "Seen", _: None) -> str | None:
+def failures_are_not_published(seen: Seen, _: None) -> str | None:
     for token in seen.published:
         work = seen.attempts[token].work
         ending = seen.job_of(token.key).ending(token.attempt, work or 0)
@@ -153,7 +151,7 @@ def failures_are_not_published(seen: "Seen", _: None) -> str | None:
 
 
 @invariant("L1", "the end", "where nothing goes wrong, every job is published by its first attempt")
-def calm_is_uneventful(seen: "Seen", _: None) -> str | None:
+def calm_is_uneventful(seen: Seen, _: None) -> str | None:
     plan, world = seen.world.plan, seen.world
     if world.injector.fired or any(act.kind != "submit" or act.work for act in plan.acts):
         return None
@@ -177,11 +175,11 @@ def calm_is_uneventful(seen: "Seen", _: None) -> str | None:
     return None
 
 
-def _has_time(job: "Job") -> bool:
+def _has_time(job: Job) -> bool:
     return job.timeout_s is None or job.timeout_s >= 1.5 * job.work_s + _AROUND_WORK_S
 
 
-def _described(seen: "Seen", message_id: str) -> str:
+def _described(seen: Seen, message_id: str) -> str:
     sent = seen.sent[message_id]
     return f"{message_id} ({sent.key}, work {sent.work})"
 
@@ -198,7 +196,7 @@ _MISTAKES = (
 
 
 @invariant("L11", "code failed", "no error is a mistake of the product's own code")
-def no_mistake(seen: "Seen", error: BaseException) -> str | None:
+def no_mistake(seen: Seen, error: BaseException) -> str | None:
     """An error of AWS is answered by a later try; this one would come again."""
     if not isinstance(error, _MISTAKES):
         return None
@@ -209,7 +207,7 @@ def no_mistake(seen: "Seen", error: BaseException) -> str | None:
 
 
 @invariant("L11", "execution ended", "every state gets what it reads")
-def no_state_fails_at_runtime(_seen: "Seen", execution: "Execution") -> str | None:
+def no_state_fails_at_runtime(_seen: Seen, execution: Execution) -> str | None:
     if execution.error != "States.Runtime":
         return None
     return f"{execution.name} failed: {execution.cause}"

@@ -1,28 +1,25 @@
 """Follow-ons and the stages that they are in: what is sent, how often, and where."""
 
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+import json
+from datetime import datetime, timedelta
 
-from simulation.seen.invariants.table import invariant
+from simulation.seen.checks import invariant
+from simulation.seen.record import Seen
+from simulation.seen.sightings import Row, Sent, Token, time_in
 from simulation.worlds.stages import JOINS, SHAPES, members_of
-
-if TYPE_CHECKING:
-    from simulation.seen.record import Seen
-    from simulation.seen.sightings import Sent, Token
-    from simulation.seen.trace import Row
 
 
 @invariant(
     "S12", "message added", "nothing follows from a job that has not committed and published"
 )
-def follows_a_success(seen: "Seen", sent: "Sent") -> str | None:
+def follows_a_success(seen: Seen, sent: Sent) -> str | None:
     if sent.parent is None or seen.success_of(sent.parent) is not None:
         return None
     return f"{sent.key} follows from {sent.parent}, which is not published"
 
 
 @invariant("S12", "message added", "each job that follows has one id, however often it is sent")
-def one_id_for_each(seen: "Seen", sent: "Sent") -> str | None:
+def one_id_for_each(seen: Seen, sent: Sent) -> str | None:
     if sent.parent is None:
         return None
     keys = seen.families.keys_at(sent.parent, seen.families.place_of(sent))
@@ -32,7 +29,7 @@ def one_id_for_each(seen: "Seen", sent: "Sent") -> str | None:
 
 
 @invariant("S12", "message added", "what a job emitted is sent as it was emitted, and nothing else")
-def sent_as_emitted(seen: "Seen", sent: "Sent") -> str | None:
+def sent_as_emitted(seen: Seen, sent: Sent) -> str | None:
     if sent.parent is None or sent.stage in JOINS:
         return None
     families, parent = seen.families, seen.job_of(sent.parent)
@@ -65,7 +62,7 @@ def sent_as_emitted(seen: "Seen", sent: "Sent") -> str | None:
 @invariant(
     "S12", "execution started", "what claims to follow from another job, and does not, never starts"
 )
-def forged_never_starts(seen: "Seen", token: "Token") -> str | None:
+def forged_never_starts(seen: Seen, token: Token) -> str | None:
     if token.key not in seen.forged_keys:
         return None
     # A genuine follow-on may have the same id.
@@ -78,7 +75,7 @@ def forged_never_starts(seen: "Seen", token: "Token") -> str | None:
     "message added",
     "a join is sent when every member is published, with the output of each once, in order",
 )
-def join_is_whole(seen: "Seen", sent: "Sent") -> str | None:
+def join_is_whole(seen: Seen, sent: Sent) -> str | None:
     if sent.parent is None or sent.stage not in JOINS:
         return None
     families, shape = seen.families, SHAPES[seen.world.plan.shape]
@@ -96,7 +93,8 @@ def join_is_whole(seen: "Seen", sent: "Sent") -> str | None:
     for n, key in enumerate(members):
         if (output := _output(seen, str(key))) not in wanted.values():
             wanted[f"{shape.before(sent.stage)}_{n:05}"] = output
-    found = seen.stored_inputs(sent.request["lineage"]["inputs_ref"])
+    # Stored beside its request.
+    found = json.loads(seen.objects()[sent.request["lineage"]["inputs_ref"]].body)
     return (
         None
         if list(found.items()) == list(wanted.items())
@@ -109,7 +107,7 @@ def join_is_whole(seen: "Seen", sent: "Sent") -> str | None:
     "the end",
     "what follows from a success is sent: all that was emitted, and the join when all is there",
 )
-def everything_follows(seen: "Seen", _: None) -> str | None:
+def everything_follows(seen: Seen, _: None) -> str | None:
     if not seen.labels and not seen.world.plan.clean_slots:
         return None
     successes = (
@@ -125,7 +123,7 @@ def everything_follows(seen: "Seen", _: None) -> str | None:
     "the end",
     "what follows from a success has run for its latest run, and a join for all that it waits for",
 )
-def follows_the_latest(seen: "Seen", _: None) -> str | None:
+def follows_the_latest(seen: Seen, _: None) -> str | None:
     excused = seen.purged_keys | seen.expired | seen.lost
     for sent in seen.families.latest():
         row = seen.rows.get(sent.key)
@@ -137,14 +135,14 @@ def follows_the_latest(seen: "Seen", _: None) -> str | None:
     return None
 
 
-def _output(seen: "Seen", key: str) -> str:
+def _output(seen: Seen, key: str) -> str:
     success = seen.success_of(key)
     return seen.output_of(success) if success else ""
 
 
-_OUTAGE_S = 10_000  # longer than any outage
+_OUTAGE = timedelta(seconds=10_000)  # longer than any outage
 # Two sweeps, each of which raises a limit that has been calm for a minute.
-_LIMIT_RISES_WITHIN_S = 2 * 300 + 120
+_LIMIT_RISES_WITHIN = timedelta(seconds=2 * 300 + 120)
 _STARTED_WITHIN_S = 45  # two cold starts, a poll, slow calls
 
 
@@ -153,7 +151,7 @@ _STARTED_WITHIN_S = 45  # two cold starts, a poll, slow calls
     "slots written",
     "a stage's taken slots are those of its running jobs, and no more than it has",
 )
-def slots_are_those_that_run(seen: "Seen", before: "Row", counter: "Row") -> str | None:
+def slots_are_those_that_run(seen: Seen, before: Row, counter: Row) -> str | None:
     stage = counter["key"]["S"].partition("#")[2]
     taken = _taken(counter)
     running = len(seen.running[stage])
@@ -165,26 +163,26 @@ def slots_are_those_that_run(seen: "Seen", before: "Row", counter: "Row") -> str
 
 
 @invariant("S16", "slots written", "no job of a paused stage starts")
-def nothing_starts_in_a_paused_stage(_: "Seen", before: "Row", counter: "Row") -> str | None:
+def nothing_starts_in_a_paused_stage(_: Seen, before: Row, counter: Row) -> str | None:
     if "paused_at" in before and _taken(counter) > _taken(before):
         return f"a slot of {counter['key']['S']} was taken"
     return None
 
 
-def _taken(counter: "Row") -> int:
+def _taken(counter: Row) -> int:
     return int(counter.get("running", {"N": "0"})["N"])
 
 
-def _slots_of(counter: "Row", deployed: int) -> int:
+def _slots_of(counter: Row, deployed: int) -> int:
     """The operator's number, or the deployed."""
     return int(counter.get("operator_slots", {"N": deployed})["N"])
 
 
 @invariant("L9", "execution ended", "a limit that a refusal has lowered rises again, step by step")
 @invariant("L9", "the end", "a limit that a refusal has lowered rises again, step by step")
-def limit_recovers(seen: "Seen", _: object) -> str | None:
+def limit_recovers(seen: Seen, _: object) -> str | None:
     world = seen.world
-    if world.injector.fired_since(seen.since_s(_LIMIT_RISES_WITHIN_S + _OUTAGE_S)):
+    if world.injector.fired_since(seen.now - _LIMIT_RISES_WITHIN - _OUTAGE):
         return None
     rows = world.aws.dynamodb.tables[world.settings.leases_table].rows
     for stage in world.settings.stages:
@@ -193,16 +191,15 @@ def limit_recovers(seen: "Seen", _: object) -> str | None:
         slots = _slots_of(item, stage.slots)
         if int(item.get("effective_limit", {"N": slots})["N"]) >= slots:
             continue
-        changed_at = datetime.fromtimestamp(int(item["limit_changed_at"]["N"]) / 1000, UTC)
-        still_s = (seen.now - changed_at).total_seconds()
-        if still_s > _LIMIT_RISES_WITHIN_S + 2 * world.plan.mix.skew_s:
+        still = seen.now - time_in(item, "limit_changed_at")
+        if still > _LIMIT_RISES_WITHIN + timedelta(seconds=2 * world.plan.mix.skew_s):
             limit = item["effective_limit"]["N"]
-            return f"{stage.name} has had {limit} of {slots} slots for {still_s:.0f} s"
+            return f"{stage.name} has had {limit} of {slots} slots for {still}"
     return None
 
 
 @invariant("S23", "execution started", "no job begins before the time that its request names")
-def begins_at_its_time(seen: "Seen", token: "Token") -> str | None:
+def begins_at_its_time(seen: Seen, token: Token) -> str | None:
     early_s = (_begin(seen, token) - seen.now).total_seconds()
     # The dispatcher goes by its own clock, and says the wait in whole seconds.
     if early_s > seen.world.plan.mix.skew_s + 1:
@@ -210,7 +207,7 @@ def begins_at_its_time(seen: "Seen", token: "Token") -> str | None:
     return None
 
 
-def _begin(seen: "Seen", token: "Token") -> datetime:
+def _begin(seen: Seen, token: Token) -> datetime:
     """When the job may begin."""
     name = seen.names.get(token.key)
     start_s = seen.world.jobs[name].start_s if name in seen.world.jobs else 0.0
@@ -223,7 +220,7 @@ def _begin(seen: "Seen", token: "Token") -> datetime:
     "a job starts when it is sent, or at its own time, if its stage has room, whatever happens in"
     " other stages",
 )
-def starts_when_due(seen: "Seen", token: "Token") -> str | None:
+def starts_when_due(seen: Seen, token: Token) -> str | None:
     world = seen.world
     if (
         token.attempt != 1
@@ -237,7 +234,7 @@ def starts_when_due(seen: "Seen", token: "Token") -> str | None:
     sent_at = min(
         each.at for each in seen.sent_by_key[token.key] if each.message.id not in seen.forged
     )
-    troubled = world.injector.fired_since(sent_at - timedelta(seconds=_OUTAGE_S))
+    troubled = world.injector.fired_since(sent_at - _OUTAGE)
     if troubled or token.key in seen.purged_keys or token.key in seen.asked.cancels:
         return None
     waited_s = (seen.now - max(sent_at, _begin(seen, token))).total_seconds()
@@ -249,5 +246,5 @@ def starts_when_due(seen: "Seen", token: "Token") -> str | None:
 
 
 @invariant("S25", "role passed", "no job gets the role of another stage")
-def role_of_its_stage(_seen: "Seen", role_of: str, stage: str) -> str | None:
+def role_of_its_stage(_seen: Seen, role_of: str, stage: str) -> str | None:
     return None if role_of == stage else f"a job of {stage} gets the role of {role_of}"

@@ -3,17 +3,15 @@
 from datetime import timedelta
 from itertools import pairwise
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from longhaul.core.descent import is_child_id
-from simulation.seen.invariants.table import invariant
-
-if TYPE_CHECKING:
-    from simulation.seen.record import Seen
-    from simulation.seen.sightings import DeadLetter, Sent
+from simulation.seen.checks import invariant
+from simulation.seen.record import Seen
+from simulation.seen.sightings import DeadLetter, Sent
 
 _PLATFORM_FAULTS_MAY_END_A_JOB = 20
-_LONGEST_INVOCATION_S = 90.0
+_LONGEST_INVOCATION = timedelta(seconds=90)
 # Our own code fails, outputs expire after months, SQS refuses a job for good: nothing in a world
 # makes these. A job that was emitted for a stage that was taken out is unsendable, too.
 _NEVER_DRAWN = ("internal_error", "incomplete_join", "unsendable")
@@ -25,7 +23,7 @@ _NEVER_DRAWN = ("internal_error", "incomplete_join", "unsendable")
     "a message is deleted only when its output is published and what follows is in its queue,"
     " when it is cancelled or dead-lettered, or while another message stands for the same work",
 )
-def deleted_for_a_reason(seen: "Seen", sent: "Sent") -> str | None:
+def deleted_for_a_reason(seen: Seen, sent: Sent) -> str | None:
     what = f"message {sent.message.id} of {sent.key}, work {sent.work}"
     if seen.letters_of(sent):
         return None
@@ -53,7 +51,7 @@ def deleted_for_a_reason(seen: "Seen", sent: "Sent") -> str | None:
 
 
 @invariant("S8", "mapping deletes", "the mapping never deletes the message of a job that runs")
-def mapping_spares_running_jobs(seen: "Seen", message_id: str) -> str | None:
+def mapping_spares_running_jobs(seen: Seen, message_id: str) -> str | None:
     sent = seen.sent[message_id]
     row = seen.rows.get(sent.key)
     if row is None or row["state"]["S"] != "RUNNING" or row["message_id"]["S"] != message_id:
@@ -72,7 +70,7 @@ def mapping_spares_running_jobs(seen: "Seen", message_id: str) -> str | None:
     "a message is extended and deleted with its newest receipt handle, or with the one that the row"
     " had when the invocation began",
 )
-def newest_handle(seen: "Seen", call: Any, host: Any) -> str | None:
+def newest_handle(seen: Seen, call: Any, host: Any) -> str | None:
     handle = call.arguments["ReceiptHandle"]
     message = seen.world.aws.sqs.queues[call.arguments["QueueUrl"]].by_handle[handle]
     began_at = host.facts.get("began_at")
@@ -94,7 +92,7 @@ def newest_handle(seen: "Seen", call: Any, host: Any) -> str | None:
     "extension refused",
     "nothing asks SQS to hide a message for longer than 12 h from its receive",
 )
-def within_twelve_hours(seen: "Seen", call: Any, host: Any) -> str | None:
+def within_twelve_hours(seen: Seen, call: Any, host: Any) -> str | None:
     if seen.world.plan.mix.skew_s or seen.world.injector.fired:
         return None  # a wrong clock may ask for too much, and the product accepts the refusal
     return f"{host.name} asked for {call.arguments['VisibilityTimeout']} s too many"
@@ -106,7 +104,7 @@ def within_twelve_hours(seen: "Seen", call: Any, host: Any) -> str | None:
     "a job is dead-lettered for max_attempts failures of its own, for a permanent one, or when the"
     " platform has ended 20 of its tasks; never for waiting, nor for a lack of room",
 )
-def dead_for_its_own_faults(seen: "Seen", letter: "DeadLetter") -> str | None:
+def dead_for_its_own_faults(seen: Seen, letter: DeadLetter) -> str | None:
     if letter.reason.get("key") in seen.lost or _is_of_expired(seen, letter):
         return None  # people deleted what the job needs, or it came months too late
     senders = [each for each in seen.sent.values() if each.message.body == letter.body]
@@ -151,7 +149,7 @@ _MOST_BETWEEN = timedelta(days=1)
 """What an attempt without a task, its back-off and an outage take at most."""
 
 
-def _has_waited_for_a_week(seen: "Seen", key: str, run: int) -> bool:
+def _has_waited_for_a_week(seen: Seen, key: str, run: int) -> bool:
     """Whether no task of the run came to be in the longest time that a job asks for one.
 
     Between two attempts it may have waited for a slot, for weeks, and asked for nothing.
@@ -162,18 +160,18 @@ def _has_waited_for_a_week(seen: "Seen", key: str, run: int) -> bool:
     return sum(asked, timedelta(0)) >= longest
 
 
-def _led_to(letter: "DeadLetter") -> str:
+def _led_to(letter: DeadLetter) -> str:
     """The stage for which a job was emitted that could not be sent: a part of the job's id."""
     return str(letter.reason.get("key", "")).rpartition("/")[0].rpartition("/")[2]
 
 
-def _has_copy(seen: "Seen", sent: "Sent") -> bool:
+def _has_copy(seen: Seen, sent: Sent) -> bool:
     """Whether a message that renews this one's chain is in the queue."""
     chain = seen.asked.chain_of(sent)
     return any(other.renews == chain for other in seen.live_by_key[sent.key].values())
 
 
-def _conflict(seen: "Seen", key: str, senders: "list[Sent]") -> str | None:
+def _conflict(seen: Seen, key: str, senders: list[Sent]) -> str | None:
     """What is wrong with a conflict, of which these messages are."""
     # What can never run has ended nothing but itself.
     works = {each.work for each in seen.sent_by_key[key]} - {None}
@@ -184,7 +182,7 @@ def _conflict(seen: "Seen", key: str, senders: "list[Sent]") -> str | None:
     return f"{key} is dead once more, of what it had died of before" if is_left_over else None
 
 
-def _is_left_over(seen: "Seen", sent: "Sent") -> bool:
+def _is_left_over(seen: Seen, sent: Sent) -> bool:
     """Whether a run for the work of this message has died since the message was sent."""
     # A refusal ends nothing but itself: what was sent before it may run, or conflict.
     letters = (
@@ -195,7 +193,7 @@ def _is_left_over(seen: "Seen", sent: "Sent") -> bool:
     return bool(died_at) and seen.asked.at(sent) + seen.asked.doubt < max(died_at)
 
 
-def _is_of_expired(seen: "Seen", letter: "DeadLetter") -> bool:
+def _is_of_expired(seen: Seen, letter: DeadLetter) -> bool:
     """Whether it is about a join whose inputs have expired, or about that join's redrive."""
     parents = (each.parent for each in seen.sent.values() if each.message.body == letter.body)
     if any(seen.families.is_incomplete(parent) for parent in parents if parent):
@@ -203,7 +201,7 @@ def _is_of_expired(seen: "Seen", letter: "DeadLetter") -> bool:
     return bool(seen.expired) and letter.reason.get("class") == "incomplete_join"
 
 
-def _may_be_refused(seen: "Seen", key: str | None) -> bool:
+def _may_be_refused(seen: Seen, key: str | None) -> bool:
     """Whether settings that once allowed less excuse it: not for a job that has a run.
 
     An invocation that began just before the run did not see it.
@@ -211,11 +209,11 @@ def _may_be_refused(seen: "Seen", key: str | None) -> bool:
     if not seen.was_narrowed or key is None:
         return False
     row, since = seen.rows.get(key), seen.runs_since(key)
-    has_run = since is not None and since <= seen.since_s(_LONGEST_INVOCATION_S)
+    has_run = since is not None and since <= seen.now - _LONGEST_INVOCATION
     return row is None or not has_run or row["state"]["S"] in ("DEAD", "CANCELLED")
 
 
-def _is_early(seen: "Seen", senders: "list[Sent]", key: str | None) -> bool:
+def _is_early(seen: Seen, senders: list[Sent], key: str | None) -> bool:
     """Whether it is a request by hand under the id of a follow-on that has not come yet.
 
     An invocation that began just before it came did not see it.
@@ -224,11 +222,11 @@ def _is_early(seen: "Seen", senders: "list[Sent]", key: str | None) -> bool:
     if not is_child_id(job_id, stage) or any("lineage" in each.request for each in senders):
         return False
     row, since = seen.rows.get(str(key), {}), seen.runs_since(str(key))
-    return "lineage" not in row or since is None or since > seen.since_s(_LONGEST_INVOCATION_S)
+    return "lineage" not in row or since is None or since > seen.now - _LONGEST_INVOCATION
 
 
 @invariant("S7", "row written", "of two receives of a message the row keeps the newer one")
-def newer_receive_stays(_seen: "Seen", before: Any, row: dict[str, Any]) -> str | None:
+def newer_receive_stays(_seen: Seen, before: Any, row: dict[str, Any]) -> str | None:
     if before is None or before["message_id"] != row["message_id"]:
         return None
     old, new = (int(each.get("receive_count", {"N": "0"})["N"]) for each in (before, row))
@@ -236,7 +234,7 @@ def newer_receive_stays(_seen: "Seen", before: Any, row: dict[str, Any]) -> str 
 
 
 @invariant("S7", "row written", "a row that names another receive has the handle of that receive")
-def handle_of_its_receive(_seen: "Seen", before: Any, row: dict[str, Any]) -> str | None:
+def handle_of_its_receive(_seen: Seen, before: Any, row: dict[str, Any]) -> str | None:
     if before is None or "receipt_handle" not in row or before["message_id"] != row["message_id"]:
         return None
     is_received = before.get("receive_count") != row.get("receive_count")

@@ -3,32 +3,28 @@
 import json
 from collections import Counter
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from longhaul.core.claim import KEPT_FOR_REDRIVE
+from simulation.aws.platform.job_process import JobProcess
 from simulation.aws.platform.parts import CHECKPOINT, Piece, Restored
-from simulation.seen.invariants.table import invariant
-from simulation.seen.sightings import Token
-from simulation.seen.stored import PREFIX, ended_at, process_of, ref_in
+from simulation.seen.checks import invariant
+from simulation.seen.record import Seen
+from simulation.seen.sightings import DeadLetter, Token, time_in
+from simulation.seen.stored import PREFIX, Record, process_of, ref_in
 from simulation.worlds.requests import BESIDE
-
-if TYPE_CHECKING:
-    from simulation.aws.platform.job_process import JobProcess
-    from simulation.seen.record import Seen
-    from simulation.seen.sightings import DeadLetter
-    from simulation.seen.stored import Record
 
 _OWNING = ("RUNNING", "RELEASED")
 
 
 @invariant("S19", "pointer moved", "what counts as stored is there, and whole")
-def stored_is_whole(seen: "Seen", _before: Any, _row: Any, ref: str | None) -> str | None:
+def stored_is_whole(seen: Seen, _before: Any, _row: Any, ref: str | None) -> str | None:
     record = seen.stored.records.get(ref or "")
     return f"{ref} names {record.missing[0]}" if record and record.missing else None
 
 
 @invariant("S19", "pointer moved", "only the attempt that owns the row makes what it stored count")
-def fenced(_seen: "Seen", before: Any, row: Any, ref: str | None) -> str | None:
+def fenced(_seen: Seen, before: Any, row: Any, ref: str | None) -> str | None:
     if ref is None or _is_new_run(before, row):
         return None
     key, run, attempt = row["key"]["S"], row["run"]["N"], row["attempt"]["N"]
@@ -41,7 +37,7 @@ def fenced(_seen: "Seen", before: Any, row: Any, ref: str | None) -> str | None:
 
 
 @invariant("S19", "pointer moved", "what a stale attempt stored is in no record that counts")
-def of_no_stale_attempt(seen: "Seen", before: Any, row: Any, ref: str | None) -> str | None:
+def of_no_stale_attempt(seen: Seen, before: Any, row: Any, ref: str | None) -> str | None:
     if ref is None or _is_new_run(before, row):
         return None
     record = seen.stored.records[ref]
@@ -55,32 +51,34 @@ def of_no_stale_attempt(seen: "Seen", before: Any, row: Any, ref: str | None) ->
 
 
 @invariant(
-    "S19", "pointer moved", "a new run goes on from what was stored for the same work, within days"
+    "S19",
+    "row written",
+    "a new run goes on from what was stored for the same work, within days, and from nothing else",
 )
-def same_work(seen: "Seen", before: Any, row: Any, ref: str | None) -> str | None:
-    if ref is None or before is None or not _is_new_run(before, row):
-        return None
-    return _wrong_heir(seen, before, row)
-
-
-@invariant("S19", "row written", "a new run takes over nothing that it has no use for")
-def heirs(seen: "Seen", before: Any, row: Any) -> str | None:
+def heirs(seen: Seen, before: Any, row: Any) -> str | None:
     if before is None or ref_in(row) is None or not _is_new_run(before, row):
         return None
-    return _wrong_heir(seen, before, row)
+    key = row["key"]["S"]
+    if ref_in(row) != ref_in(before):
+        return f"{key} begins from {ref_in(row)}, and {ref_in(before)} counted"
+    if before["state"]["S"] != "DEAD" or before["fingerprint"] != row["fingerprint"]:
+        return f"{key} goes on with other work, or after an end as {before['state']['S']}"
+    waited = seen.now - time_in(before, "settled_at")
+    longest = _kept(seen) + timedelta(seconds=2 * seen.world.plan.mix.skew_s + 60)
+    return f"{key} goes on after {waited}" if waited > longest else None
 
 
 @invariant("S19", "pointer moved", "within a run, what is stored is replaced and never dropped")
-def never_dropped(_seen: "Seen", before: Any, row: Any, ref: str | None) -> str | None:
+def never_dropped(_seen: Seen, before: Any, row: Any, ref: str | None) -> str | None:
     if ref is not None or before is None or _is_new_run(before, row):
         return None
     return f"{row['key']['S']} drops {ref_in(before)} after {row.get('last_class')}"
 
 
 @invariant("S19", "files deleted", "what a job may still take over is not removed")
-def stored_stays(seen: "Seen", names: list[str]) -> str | None:
-    for key in {name.split("/")[2] for name in names if name.startswith(PREFIX)}:
-        row = next((row for each, row in seen.rows.items() if _is(each, key)), None)
+def stored_stays(seen: Seen, names: list[str]) -> str | None:
+    for name in names:
+        row = seen.stored.row_of(name) if name.startswith(PREFIX) else None
         ref = ref_in(row or {})
         if row is None or ref is None or not _is_waited_for(seen, row):
             continue
@@ -90,7 +88,7 @@ def stored_stays(seen: "Seen", names: list[str]) -> str | None:
 
 
 @invariant("L14", "computed", "what a job has stored is not computed again")
-def computed_once(seen: "Seen", process: "JobProcess", piece: "Piece") -> str | None:
+def computed_once(seen: Seen, process: JobProcess, piece: Piece) -> str | None:
     record = _begun_from(seen, process)
     stored = record.pieces.get(piece.name) if record else None
     if stored is None or stored._replace(process=piece.process) != piece:
@@ -99,7 +97,7 @@ def computed_once(seen: "Seen", process: "JobProcess", piece: "Piece") -> str | 
 
 
 @invariant("S19", "restored", "an attempt begins with the folder and the state of one save")
-def restored_whole(seen: "Seen", restored: Restored) -> str | None:
+def restored_whole(seen: Seen, restored: Restored) -> str | None:
     process, generation, files = restored
     record = _begun_from(seen, process)
     is_used = record is not None and _is_for(record, process)
@@ -115,7 +113,7 @@ def restored_whole(seen: "Seen", restored: Restored) -> str | None:
 
 @invariant("S19", "checkpoint read", "a checkpoint is read whole, and was stored for this work")
 def checkpoint_whole(
-    seen: "Seen", process: "JobProcess", pieces: "list[Piece]", files: "int"
+    seen: Seen, process: JobProcess, pieces: list[Piece], files: int
 ) -> str | None:
     if len(pieces) != files or files != process.job.files:
         return f"{process.host.name} reads {len(pieces)} files of {process.job.files}"
@@ -128,7 +126,7 @@ def checkpoint_whole(
     "commit",
     "an output has each part that its attempt asked for, once and whole, and no other",
 )
-def parts_are_whole(seen: "Seen", token: "Token", row: Any) -> str | None:
+def parts_are_whole(seen: Seen, token: Token, row: Any) -> str | None:
     process = process_of(seen, row)
     if process is None or not process.asked:
         return None
@@ -151,7 +149,7 @@ def parts_are_whole(seen: "Seen", token: "Token", row: Any) -> str | None:
 @invariant(
     "S10", "the end", "nothing is left of what jobs have stored, but for a dead job's redrive"
 )
-def nothing_stored_is_left(seen: "Seen", _: None) -> str | None:
+def nothing_stored_is_left(seen: Seen, _: None) -> str | None:
     left = [name for name in seen.stored.objects() if not seen.stored.may_stay(name)]
     return f"{left[0]} is left" if left else None
 
@@ -160,48 +158,32 @@ def _is_new_run(before: Any, row: Any) -> bool:
     return before is None or before["run"] != row["run"]
 
 
-def _wrong_heir(seen: "Seen", before: Any, row: Any) -> str | None:
-    key = row["key"]["S"]
-    if ref_in(row) != ref_in(before):
-        return f"{key} begins from {ref_in(row)}, and {ref_in(before)} counted"
-    if before["state"]["S"] != "DEAD" or before["fingerprint"] != row["fingerprint"]:
-        return f"{key} goes on with other work, or after an end as {before['state']['S']}"
-    waited = seen.now - ended_at(before, seen.now)
-    longest = _kept(seen) + timedelta(seconds=2 * seen.world.plan.mix.skew_s + 60)
-    return f"{key} goes on after {waited}" if waited > longest else None
-
-
-def _kept(seen: "Seen") -> timedelta:
+def _kept(seen: Seen) -> timedelta:
     kept_s = seen.world.plan.kept_s
     return timedelta(seconds=kept_s) if kept_s else KEPT_FOR_REDRIVE
 
 
-def _is(key: str, folder: str) -> bool:
-    return key.replace("#", "!").replace("/", "!") == folder
-
-
-def _is_waited_for(seen: "Seen", row: Any) -> bool:
+def _is_waited_for(seen: Seen, row: Any) -> bool:
     """Whether an attempt may come that begins from what the row names."""
     if row["state"]["S"] in _OWNING:
         return True
     owed = [each["S"] for each in row.get("owed", {}).get("L", [])]
     if row["state"]["S"] == "SUCCEEDED":
         return "publish" in owed
-    return row["state"]["S"] == "DEAD" and seen.now - ended_at(row, seen.now) < _kept(seen)
+    return row["state"]["S"] == "DEAD" and seen.now - time_in(row, "settled_at") < _kept(seen)
 
 
-def _begun_from(seen: "Seen", process: "JobProcess") -> "Record | None":
-    attempt = process.attempt
-    ref = seen.stored.begun_from.get(Token(attempt.key, attempt.run, attempt.attempt))
+def _begun_from(seen: Seen, process: JobProcess) -> Record | None:
+    ref = seen.stored.begun_from.get(Token.of_task(process.attempt))
     return seen.stored.records.get(ref or "")
 
 
-def _is_for(record: "Record", process: "JobProcess") -> bool:
+def _is_for(record: Record, process: JobProcess) -> bool:
     """Whether the state and the folder of a record are of use to a process."""
     return (record.code, record.reads) == (str(process.code), process.reads)
 
 
-def _wrong_piece(seen: "Seen", process: "JobProcess", piece: Piece) -> bool:
+def _wrong_piece(seen: Seen, process: JobProcess, piece: Piece) -> bool:
     is_own = piece.process == process.host.name
     same = (piece.work, piece.reads) == (process.work, process.reads)
     code = piece.made_by in (f"code {process.code}", "version 1")
@@ -211,17 +193,17 @@ def _wrong_piece(seen: "Seen", process: "JobProcess", piece: Piece) -> bool:
 
 
 @invariant("S21", "row written", "no row has the value of a secret")
-def rows_show_no_secret(seen: "Seen", _before: Any, row: Any) -> str | None:
+def rows_show_no_secret(seen: Seen, _before: Any, row: Any) -> str | None:
     return _shown(seen, json.dumps(row), row["key"]["S"])
 
 
 @invariant("S21", "dead letter", "no dead letter has the value of a secret")
-def letters_show_no_secret(seen: "Seen", letter: "DeadLetter") -> str | None:
+def letters_show_no_secret(seen: Seen, letter: DeadLetter) -> str | None:
     return _shown(seen, f"{letter.body}{letter.reason}", f"the letter of {letter.job_id}")
 
 
 @invariant("S21", "container over", "an attempt has the secret that was there when it began")
-def secrets_are_read_by_each_attempt(seen: "Seen", container: "JobProcess") -> str | None:
+def secrets_are_read_by_each_attempt(seen: Seen, container: JobProcess) -> str | None:
     if container.secret is None:
         return None
     before = [value for at, value in seen.world.secrets if at <= container.began_at]
@@ -231,6 +213,6 @@ def secrets_are_read_by_each_attempt(seen: "Seen", container: "JobProcess") -> s
     return f"{container.host.name} has {container.secret!r}, and there was {before[-1:] + since}"
 
 
-def _shown(seen: "Seen", text: str, where: str) -> str | None:
+def _shown(seen: Seen, text: str, where: str) -> str | None:
     shown = any(value and value in text for _, value in seen.world.secrets)
     return f"{where} shows a secret" if shown else None

@@ -1,19 +1,13 @@
 """Tables: the rows of a job that succeeded come once, and those of any other job never."""
 
-import json
-from typing import TYPE_CHECKING, Any
-
-from simulation.seen.invariants.table import invariant
-from simulation.seen.lake import tokens_of
+from simulation.seen.checks import invariant
+from simulation.seen.lake import TableChange, tokens_of
+from simulation.seen.record import Seen
 from simulation.seen.sightings import Token
-
-if TYPE_CHECKING:
-    from simulation.seen.lake import TableChange
-    from simulation.seen.record import Seen
 
 
 @invariant("S18", "table changed", "no row is in a table twice")
-def rows_are_there_once(_seen: "Seen", change: "TableChange") -> str | None:
+def rows_are_there_once(_seen: Seen, change: TableChange) -> str | None:
     twice = sorted(row for row, times in change.after.items() if times > 1)
     return f"{twice[0]} is in {change.output} {change.after[twice[0]]} times" if twice else None
 
@@ -23,7 +17,7 @@ def rows_are_there_once(_seen: "Seen", change: "TableChange") -> str | None:
     "table changed",
     "what Longhaul adds to a table is all of one committed output, for the first time",
 )
-def one_output_comes_once(seen: "Seen", change: "TableChange") -> str | None:
+def one_output_comes_once(seen: Seen, change: TableChange) -> str | None:
     if change.by_others:
         return None
     tokens = tokens_of(seen, change.added)
@@ -45,7 +39,7 @@ def one_output_comes_once(seen: "Seen", change: "TableChange") -> str | None:
     "an append takes away the rows of earlier runs of its job alone; an overwrite those that were"
     " there before it, and no later ones",
 )
-def no_other_rows_go(seen: "Seen", change: "TableChange") -> str | None:
+def no_other_rows_go(seen: Seen, change: TableChange) -> str | None:
     tokens = tokens_of(seen, change.added)
     if change.by_others or len(tokens) != 1:
         return None
@@ -66,30 +60,19 @@ def no_other_rows_go(seen: "Seen", change: "TableChange") -> str | None:
     return f"{token} replaces the rows of {change.output}, and {left[0]} stays" if left else None
 
 
-def _is_of_earlier_run(seen: "Seen", row: str, token: "Token") -> bool:
+def _is_of_earlier_run(seen: Seen, row: str, token: Token) -> bool:
     owner = seen.token_in(row)
     return owner is not None and owner.key == token.key and owner.run < token.run
 
 
-@invariant("S18", "row written", "a job whose output is called published has its rows in the table")
-def published_means_there(seen: "Seen", before: Any, row: Any) -> str | None:
-    if "published_at" not in row or "output" not in row or (before and "published_at" in before):
-        return None
-    run, attempt = int(row["run"]["N"]), json.loads(row["output"]["S"])["attempt"]
-    token = Token(row["key"]["S"], run, attempt)
-    if not seen.places[token][0].startswith("table://") or seen.shows(token):
-        return None
-    return f"{token} is called published, and {seen.places[token][0]} does not have its rows"
-
-
 @invariant("S4", "table changed", "what is published is whole: a table names only files that exist")
-def tables_are_whole(seen: "Seen", change: "TableChange") -> str | None:
+def tables_are_whole(seen: Seen, change: TableChange) -> str | None:
     missing = sorted(seen.lake.files[change.output] - seen.objects().keys())
     return f"{change.output} names {missing[0]}, which is not there" if missing else None
 
 
 @invariant("S4", "files deleted", "no file of a table is deleted")
-def files_of_tables_stay(seen: "Seen", names: list[str]) -> str | None:
+def files_of_tables_stay(seen: Seen, names: list[str]) -> str | None:
     for output, files in seen.lake.files.items():
         if gone := files.intersection(names):
             return f"{min(gone)} is deleted, and {output} names it"

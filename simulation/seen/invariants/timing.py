@@ -1,14 +1,11 @@
 """How soon things happen when nothing delays them."""
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from simulation.seen.invariants.table import invariant
-from simulation.seen.sightings import Token
-
-if TYPE_CHECKING:
-    from simulation.seen.record import Seen
-    from simulation.seen.sightings import Sent
+from simulation.seen.checks import invariant
+from simulation.seen.record import Seen
+from simulation.seen.sightings import Sent, Token
 
 _BACKOFF_S = 900 + 150  # the cap, and the clearance after a stop
 _UNSEEN_S = 435 + 300  # the longest visibility, or a sweep
@@ -30,13 +27,13 @@ _BEATS_WITHIN_S = 300 + 4 * 60 + 30 + 300 + 60
     "execution started",
     "a crash is retried within its back-off, and an unnoticed one within the visibility on top",
 )
-def retried_soon(seen: "Seen", token: "Token") -> str | None:
+def retried_soon(seen: Seen, token: Token) -> str | None:
     before = [
         each
         for each in seen.attempts.of(token.key)
         if each.token.run == token.run and each.token < token
     ]
-    if not before or before[-1].ended_at is None or not seen.has_room(_stage(token)):
+    if not before or before[-1].ended_at is None or not seen.has_room(token.stage):
         return None
     ended_at = before[-1].ended_at
     fired = len(seen.world.injector.fired_since(before[-1].started_at - _A_CALL))
@@ -59,7 +56,7 @@ def retried_soon(seen: "Seen", token: "Token") -> str | None:
     "execution started",
     "a released job starts again when its back-off ends, unless something fails meanwhile",
 )
-def back_off_is_kept(seen: "Seen", token: "Token") -> str | None:
+def back_off_is_kept(seen: Seen, token: Token) -> str | None:
     before = seen.attempts.get(token._replace(attempt=token.attempt - 1))
     retry_at = seen.retry_at.get(before.token) if before else None
     world = seen.world
@@ -69,7 +66,7 @@ def back_off_is_kept(seen: "Seen", token: "Token") -> str | None:
         or retry_at is None
         or world.plan.mix.skew_s
         or seen.retired
-        or not seen.has_room(_stage(token))
+        or not seen.has_room(token.stage)
     ):
         return None
     # Settle releases the message; the event of the execution's end only repairs what it missed.
@@ -93,7 +90,7 @@ def back_off_is_kept(seen: "Seen", token: "Token") -> str | None:
     "message removed",
     "a job's message is deleted within seconds of its publication, if its receipt is known",
 )
-def deleted_soon(seen: "Seen", sent: "Sent") -> str | None:
+def deleted_soon(seen: Seen, sent: Sent) -> str | None:
     if sent.message.id in seen.redelivered or seen.redriven or seen.retired:
         return None
     if sent.key in seen.lost:  # what follows needs the request: it is tried until it is given up
@@ -119,7 +116,7 @@ def deleted_soon(seen: "Seen", sent: "Sent") -> str | None:
     "beat",
     "one job's trouble delays no other job's heartbeat: each beats within its interval",
 )
-def beats_keep_on(seen: "Seen", site: str, _event: Any) -> str | None:
+def beats_keep_on(seen: Seen, site: str, _event: Any) -> str | None:
     before, seen.beats[site] = seen.beats.get(site), seen.now
     if before is None or seen.redriven or _was_heartbeat_out(seen):
         return None
@@ -128,8 +125,8 @@ def beats_keep_on(seen: "Seen", site: str, _event: Any) -> str | None:
 
 
 @invariant("L9", "beat", "a task that does not start is given up after start_timeout")
-def given_up_in_time(seen: "Seen", _site: str, event: Any) -> str | None:
-    token = Token(event["key"], int(event["run"]), int(event["attempt"]))
+def given_up_in_time(seen: Seen, _site: str, event: Any) -> str | None:
+    token = Token.in_event(event)
     row, world = seen.rows.get(token.key), seen.world
     if row is None or (row["run"]["N"], row["attempt"]["N"]) != (event["run"], event["attempt"]):
         return None
@@ -144,20 +141,16 @@ def given_up_in_time(seen: "Seen", _site: str, event: Any) -> str | None:
     return f"{token} has had no task for {waited_s:.0f} s"
 
 
-def _was_heartbeat_out(seen: "Seen") -> bool:
+def _was_heartbeat_out(seen: Seen) -> bool:
     return any(fault.site == "outage:heartbeat" for _, fault in seen.world.injector.fired)
 
 
-def _is_news_late(seen: "Seen", token: "Token") -> bool:
+def _is_news_late(seen: Seen, token: Token) -> bool:
     """Whether Step Functions noticed the task's end late, long after it published."""
     faults = seen.world.injector.fired_since(seen.attempts[token].started_at)
     return any(fault.site.startswith("told:") for fault in faults)
 
 
-def _is_out_for_long(seen: "Seen") -> bool:
+def _is_out_for_long(seen: Seen) -> bool:
     """Whether an outage lasts longer than what notices a crash."""
     return any(act.kind == "outage" and act.for_s > _UNSEEN_S for act in seen.world.plan.acts)
-
-
-def _stage(token: "Token") -> str:
-    return token.key.partition("#")[0]

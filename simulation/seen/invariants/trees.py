@@ -3,20 +3,18 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from longhaul.core.lease import AttemptId, key_hash
-from simulation.seen.invariants.table import invariant
+from simulation.seen.checks import invariant
+from simulation.seen.record import Seen
 from simulation.worlds.results import kept
-
-if TYPE_CHECKING:
-    from simulation.seen.record import Seen
 
 _LONG_OUTAGE_S = 600.0
 
 
 @invariant("S22", "tree told", "no end of a tree is told before all of it has ended once")
-def ended_before_told(seen: "Seen", event: dict[str, Any]) -> str | None:
+def ended_before_told(seen: Seen, event: dict[str, Any]) -> str | None:
     backfill = seen.backfills.get(_root(event)) if event["run"] is None else None
     if backfill is not None:
         # More may have been sent since the look.
@@ -33,7 +31,7 @@ def ended_before_told(seen: "Seen", event: dict[str, Any]) -> str | None:
     return None
 
 
-def _sent_again(seen: "Seen", event: dict[str, Any], item: Mapping[str, Any]) -> str | None:
+def _sent_again(seen: Seen, event: dict[str, Any], item: Mapping[str, Any]) -> str | None:
     """Key of a job that a command had noted to have sent again, and whose message is to run."""
     if int(item["ends"]["N"]) != event["sequence"]:
         return None  # more was noted since the look
@@ -49,14 +47,14 @@ def _sent_again(seen: "Seen", event: dict[str, Any], item: Mapping[str, Any]) ->
     return None
 
 
-def _has_ended(seen: "Seen", key: str) -> bool:
+def _has_ended(seen: Seen, key: str) -> bool:
     # One that was cancelled before its message came has ended once that comes.
     is_over = key in seen.marks_over or any(of == key for of, _ in seen.over)
     return is_over or _was_refused(seen, key)
 
 
 @invariant("S22", "tree told", "each end of a tree has an id, and a later one a greater sequence")
-def one_id_for_each_end(seen: "Seen", event: dict[str, Any]) -> str | None:
+def one_id_for_each_end(seen: Seen, event: dict[str, Any]) -> str | None:
     if any(key.startswith(f"{_root(event)}/") for key in seen.expired):
         return None  # months went by for a job of a backfill, and not for the backfill
     for other in seen.told_trees:
@@ -70,23 +68,15 @@ def one_id_for_each_end(seen: "Seen", event: dict[str, Any]) -> str | None:
     return None
 
 
-@invariant("L15", "the end", "the last end of each tree is told, as it was")
-def each_end_is_told(seen: "Seen", _: None) -> str | None:
+@invariant("L15", "the end", "the last end of each tree and each backfill is told, as it was")
+def each_end_is_told(seen: Seen, _: None) -> str | None:
     if not seen.world.plan.trees or _may_lose(seen):
         return None
     for root, row in seen.rows.items():
         keys = list(keys_below(seen, root))
-        if row["state"]["S"] != "SUCCEEDED" or "lineage" in row or not keys[1:]:
-            continue
-        if problem := _told_otherwise(seen, root, keys):
+        is_tree = row["state"]["S"] == "SUCCEEDED" and "lineage" not in row and keys[1:]
+        if is_tree and (problem := _told_otherwise(seen, root, keys)):
             return problem
-    return None
-
-
-@invariant("L15", "the end", "the last end of each backfill is told, as it was")
-def each_backfill_is_told(seen: "Seen", _: None) -> str | None:
-    if not seen.world.plan.trees or _may_lose(seen):
-        return None
     for root, item in seen.backfills.items():
         if is_sending(item):
             # Before its command went on it may have ended.
@@ -99,7 +89,7 @@ def each_backfill_is_told(seen: "Seen", _: None) -> str | None:
     return None
 
 
-def _told_otherwise(seen: "Seen", root: str, keys: list[str]) -> str | None:
+def _told_otherwise(seen: Seen, root: str, keys: list[str]) -> str | None:
     """What is wrong with the event that was told last, where all of it has ended."""
     rows = [seen.rows.get(key) for key in keys]
     if not all(each and each["state"]["S"] in _ENDED and "owed" not in each for each in rows):
@@ -124,7 +114,7 @@ def is_sending(item: Mapping[str, Any]) -> bool:
     return "left_values" in item and cancelled_at < began_at
 
 
-def _sent_keys(seen: "Seen", root: str, item: Mapping[str, Any]) -> Iterator[str]:
+def _sent_keys(seen: Seen, root: str, item: Mapping[str, Any]) -> Iterator[str]:
     for value in sorted(item["sent_values"]["SS"]):
         yield from keys_below(seen, f"{root}/{value}")
 
@@ -136,7 +126,7 @@ def _root(event: dict[str, Any]) -> str:
     return f"{event['stage']}#{event['job_id']}"
 
 
-def keys_below(seen: "Seen", key: str) -> Iterator[str]:
+def keys_below(seen: Seen, key: str) -> Iterator[str]:
     """A job and what followed from its latest success; what an earlier run has sent apart."""
     yield key
     if seen.success_of(key) is not None:
@@ -145,15 +135,12 @@ def keys_below(seen: "Seen", key: str) -> Iterator[str]:
                 yield from keys_below(seen, latest)
 
 
-def _was_refused(seen: "Seen", key: str) -> bool:
-    return any(each.reason.get("key") == key or _is_of(each, key) for each in seen.dead_letters)
+def _was_refused(seen: Seen, key: str) -> bool:
+    job_id = key.partition("#")[2]
+    return any(each.reason.get("key") == key or each.job_id == job_id for each in seen.dead_letters)
 
 
-def _is_of(letter: Any, key: str) -> bool:
-    return bool(letter.job_id == key.partition("#")[2])
-
-
-def _may_lose(seen: "Seen") -> bool:
+def _may_lose(seen: Seen) -> bool:
     """Whether messages, rows, or what is told may be lost."""
     acts = seen.world.plan.acts
     is_long = any(act.kind == "outage" and act.for_s >= _LONG_OUTAGE_S for act in acts)
@@ -166,7 +153,7 @@ _GIVEN_UP_S = 86_400
 
 
 @invariant("S17", "told", "a run's end is told under one id, with one outcome")
-def one_id_for_each_run(seen: "Seen", event: dict[str, Any]) -> str | None:
+def one_id_for_each_run(seen: Seen, event: dict[str, Any]) -> str | None:
     for other in seen.told:
         same_run = event["run"] is not None and _run_of(other) == _run_of(event)
         if (same_run or other["id"] == event["id"]) and _essence(other) != _essence(event):
@@ -175,7 +162,7 @@ def one_id_for_each_run(seen: "Seen", event: dict[str, Any]) -> str | None:
 
 
 @invariant("S17", "told", "nothing is told before it is done")
-def done_before_told(seen: "Seen", event: dict[str, Any]) -> str | None:
+def done_before_told(seen: Seen, event: dict[str, Any]) -> str | None:
     key, run = _run_of(event)
     if event["outcome"] == "SUCCEEDED":
         outputs = [
@@ -198,7 +185,7 @@ def done_before_told(seen: "Seen", event: dict[str, Any]) -> str | None:
 
 
 @invariant("L12", "the end", "every end is told, as it was")
-def every_end_is_told(seen: "Seen", _: None) -> str | None:
+def every_end_is_told(seen: Seen, _: None) -> str | None:
     if not seen.world.plan.notify:
         return None
     told = {_run_of(event): event["outcome"] for event in seen.told}
@@ -219,7 +206,7 @@ def every_end_is_told(seen: "Seen", _: None) -> str | None:
 
 
 @invariant("L12", "the end", "a success that is told is told as OpenLineage says it, too")
-def every_success_is_a_whole_run(seen: "Seen", _: None) -> str | None:
+def every_success_is_a_whole_run(seen: Seen, _: None) -> str | None:
     if seen.world.plan.notify != "events":
         return None
     if max(seen.asked.untold_s.values(), default=0) >= _GIVEN_UP_S:

@@ -2,10 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
-
-if TYPE_CHECKING:
-    from simulation.seen.record import Seen
+from typing import Literal, NamedTuple
 
 Moment = Literal[
     "message added",
@@ -77,12 +74,3 @@ class Violated(NamedTuple):
     def __str__(self) -> str:
         at = self.at.isoformat(timespec="milliseconds")
         return f"{self.code}: {self.says}\n  but at {at}: {self.how}"
-
-
-def violated_by(seen: "Seen", moment: Moment, *what: Any) -> Violated | None:
-    """The first invariant of that moment that does not hold."""
-    for each in TABLE.get(moment, ()):
-        wrong = each.holds(seen, *what)
-        if wrong is not None:
-            return Violated(each.code, each.says, wrong, seen.now)
-    return None
