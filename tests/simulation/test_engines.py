@@ -119,10 +119,13 @@ def test_lambda_without_room_ends_no_job_however_often_it_refuses() -> None:
 
 
 def test_only_short_jobs_of_some_worlds_are_drawn_as_tiny() -> None:
-    plan = replace(Plan(), jobs=tuple(Job(f"j{n}", work_s=n * 200.0) for n in range(9)))
+    on_emr = Job("j9", work_s=9.0, engine=EMR)
+    jobs = (*(Job(f"j{n}", work_s=n * 200.0) for n in range(9)), *[on_emr] * 9)
+    plan = replace(Plan(), jobs=jobs)
 
     drawn = FEATURES["tiny"].add(random.Random(1), plan)
     assert {job.work_s <= 600 for job in drawn.jobs if job.size == TINY} == {True}
+    assert drawn.jobs[9:] == jobs[9:]
 
 
 # On EMR Serverless: what it does to job runs.
