@@ -9,7 +9,7 @@ from simulation.worlds.features import ACTS_ON_SECRETS, DENIALS, REFUSED_ROLES
 from simulation.worlds.governed import GOVERNED_WORLDS, NEVER_ALLOWED, ROLES
 from simulation.worlds.occasions import with_acts
 from simulation.worlds.plan import Act, Job, Plan
-from simulation.worlds.run import run_world
+from simulation.worlds.run import run
 from simulation.worlds.secrets import SECRET_WORLDS
 from simulation.worlds.systematic import RACES
 from tests.simulation.lines import history
