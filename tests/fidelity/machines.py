@@ -4,7 +4,7 @@ import json
 import random
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -34,11 +34,10 @@ Function = Callable[[Any], FunctionAnswer | None]
 
 @dataclass
 class Ended:
-    """An execution that has ended: DescribeExecution's answer, and the types of its events."""
+    """An execution that has ended: DescribeExecution's answer, and what its function was given."""
 
     described: Mapping[str, Any]
-    events: list[str]
-    payloads: list[Any] = field(default_factory=list)
+    payloads: list[Any]
 
     @property
     def end(self) -> str:
@@ -79,7 +78,6 @@ def _in_fake(
 ) -> Ended:
     assert aws.fake
     sfn, timeline = aws.fake.stepfunctions, Timeline(aws.fake.clock)
-    events: list[str] = []
     payloads: list[Any] = []
 
     def invoke(parameters: dict[str, Any], done: Callable[..., None]) -> Any:
@@ -89,7 +87,6 @@ def _in_fake(
         return SimpleNamespace(cancel=lambda: None)
 
     def observe(execution: Any, event: str, _state: str) -> None:
-        events.append(event)
         if event == stopped_at:
             timeline.after(0, lambda: sfn.stop_execution(executionArn=execution.arn))
 
@@ -108,7 +105,7 @@ def _in_fake(
     until = aws.fake.clock.now() + timedelta(minutes=1)
     while timeline.step(until):
         pass
-    return Ended(sfn.describe_execution(executionArn=arn), events, payloads)
+    return Ended(sfn.describe_execution(executionArn=arn), payloads)
 
 
 def _in_moto(
@@ -140,19 +137,19 @@ def _in_moto(
             "executionArn"
         ]
 
-        def history() -> list[Any]:
-            return list(sfn.get_execution_history(executionArn=arn)["events"])
+        def events() -> list[str]:
+            history = sfn.get_execution_history(executionArn=arn)
+            return [each["type"] for each in history["events"]]
 
         if stopped_at is not None:
-            eventually(lambda: stopped_at in [each["type"] for each in history()], stopped_at)
+            eventually(lambda: stopped_at in events(), stopped_at)
             sfn.stop_execution(executionArn=arn)
         eventually(
             lambda: sfn.describe_execution(executionArn=arn)["status"] != "RUNNING",
             "the execution ends",
         )
         over.set()
-        described = sfn.describe_execution(executionArn=arn)
-        return Ended(described, [event["type"] for event in history()], payloads)
+        return Ended(sfn.describe_execution(executionArn=arn), payloads)
     finally:
         over.set()
         patches.undo()

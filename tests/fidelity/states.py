@@ -52,23 +52,6 @@ def error_and_cause_of_a_fail_state(aws: Aws) -> str:
 
 
 @RULES.add(
-    "FailStateEntered, ExecutionFailed",
-    recorded("stepfunctions/v2/base/test_base.py::test_state_fail", "2024-03"),
-)
-def events_of_a_fail_state(aws: Aws) -> str:
-    return ", ".join(execute(aws, {"Fail": FAIL}).events[1:])
-
-
-@RULES.add(
-    "ExecutionStarted, WaitStateEntered, ExecutionAborted",
-    recorded("stepfunctions/v2/test_sfn_api.py::test_stop_execution", "2024-05"),
-)
-def events_of_an_execution_stopped_while_it_waits(aws: Aws) -> str:
-    wait = {"Type": "Wait", "Seconds": 600, "End": True}
-    return ", ".join(execute(aws, {"Wait": wait}, stopped_at="WaitStateEntered").events)
-
-
-@RULES.add(
     "States.DataLimitExceeded",
     recorded(
         "stepfunctions/v2/error_handling/test_states_errors.py::test_start_large_input",
@@ -152,20 +135,6 @@ def timeout_of_a_task_in_a_catch(aws: Aws) -> str:
 
 
 @RULES.add(
-    "TaskScheduled, TaskStarted, TaskTimedOut, ExecutionFailed",
-    recorded(
-        "stepfunctions/v2/timeouts/test_timeouts.py::test_fixed_timeout_service_lambda_with_path",
-        "2024-03",
-    ),
-    embedded="TaskScheduled, TaskStarted, TaskTimedOut, ExecutionFailed, TaskSucceeded",
-    why="moto notes the late answer of a function that timed out. Longhaul reads no histories",
-)
-def events_of_a_task_that_times_out(aws: Aws) -> str:
-    ended = execute(aws, {"Call": {**CALL, "TimeoutSeconds": 1}}, {}, function=lambda _: None)
-    return ", ".join(ended.events[2:])
-
-
-@RULES.add(
     "late, soon",
     recorded(
         "stepfunctions/v2/scenarios/test_base_scenarios.py::test_parallel_state_order",
@@ -185,16 +154,6 @@ def order_of_the_outputs_of_branches(aws: Aws) -> str:
 
 
 @RULES.add(
-    "ParallelStateStarted, FailStateEntered, ParallelStateFailed, ExecutionFailed",
-    recorded(
-        "stepfunctions/v2/scenarios/test_base_scenarios.py::test_parallel_state_fail", "2023-12"
-    ),
-)
-def events_of_a_branch_that_fails(aws: Aws) -> str:
-    return ", ".join(execute(aws, {"Both": branches(FAIL)}, {}).events[2:])
-
-
-@RULES.add(
     '{"Cause": "very", "Error": "Bad"}',
     recorded(
         "stepfunctions/v2/scenarios/test_base_scenarios.py::test_parallel_state_catch",
@@ -204,20 +163,6 @@ def events_of_a_branch_that_fails(aws: Aws) -> str:
 def error_of_a_branch_in_a_catch(aws: Aws) -> str:
     caught = branches(FAIL, Catch=[{"ErrorEquals": ["Bad"], "Next": "Done"}])
     return json.dumps(execute(aws, {"Both": caught, "Done": DONE}, {}).output, sort_keys=True)
-
-
-@RULES.add(
-    "TaskStateEntered, TaskScheduled, TaskStarted, TaskFailed, TaskStateAborted",
-    recorded(
-        "stepfunctions/v2/states_variables/test_error_output.py::test_parallel_catch_error",
-        "2024-11",
-    ),
-    embedded="TaskStateEntered, TaskScheduled, TaskStarted, TaskFailed",
-    why="moto has no aborted states. Longhaul reads no histories",
-)
-def events_of_a_task_that_fails_in_a_branch(aws: Aws) -> str:
-    ended = execute(aws, {"Both": branches(dict(CALL))}, {}, function=lambda _: Raises("Broken"))
-    return ", ".join(event for event in ended.events if event.startswith("Task"))
 
 
 @RULES.add(
@@ -346,22 +291,6 @@ def failing_branch() -> dict[str, Any]:
     both["Branches"].append({"StartAt": "Wait", "States": states})
     both["Catch"] = [{"ErrorEquals": ["Stalled"], "ResultPath": "$.error", "Next": "Done"}]
     return {"Both": both, "Done": DONE}
-
-
-@RULES.add(
-    "TaskStateEntered, TaskScheduled, TaskStarted, TaskSubmitted, TaskStateAborted",
-    "API_HistoryEvent",
-    embedded=(
-        "TaskStateEntered, TaskScheduled, TaskStarted, TaskSubmitted",
-        "TaskStateEntered, TaskScheduled, TaskStarted, TaskSubmitted, TaskSucceeded",
-    ),
-    why="moto has no aborted states, and may call a stopped task a success. Longhaul reads"
-    " no histories",
-)
-def events_of_a_task_beside_a_branch_that_fails(aws: Aws) -> str:
-    cluster(aws)
-    ended = execute(aws, failing_branch(), GIVEN)
-    return ", ".join(event for event in ended.events if event.startswith("Task"))
 
 
 @RULES.add(
