@@ -146,49 +146,56 @@ class Stack:
         """The first true value of `condition`; without one the test fails with `story`."""
         return eventually(condition, what, deadline_s, every_s=_LOOKS_EVERY_S, story=self.story)
 
+    def row_when(
+        self,
+        job_id: str,
+        condition: Callable[[Lease], object],
+        what: str,
+        deadline_s: float = DEADLINE_S,
+    ) -> Lease:
+        """The row once it is there and meets the condition."""
+
+        def met() -> Lease | None:
+            row = self.row(job_id)
+            return row if row and condition(row) else None
+
+        found: Lease = self.wait_for(met, f"{job_id}: {what}", deadline_s)
+        return found
+
     def until(self, job_id: str, *states: State) -> Lease:
         """The row once it is in one of the states; in a final one, once it owes nothing."""
-
-        def reached() -> Lease | None:
-            row = self.row(job_id)
-            return (
-                row
-                if row and row.state in states and (row.is_finished or not row.state.is_terminal)
-                else None
-            )
-
-        found: Lease = self.wait_for(reached, f"{job_id} {' or '.join(states)}")
-        return found
+        return self.row_when(
+            job_id,
+            lambda row: row.state in states and (row.is_finished or not row.state.is_terminal),
+            " or ".join(states),
+        )
 
     def until_task(self, job_id: str, attempt: int = 1) -> Lease:
         """The row once a task of that attempt has registered."""
-
-        def registered() -> Lease | None:
-            row = self.row(job_id)
-            return row if row and row.attempt.number == attempt and row.attempt.task_arn else None
-
-        found: Lease = self.wait_for(registered, f"{job_id}: a task of attempt {attempt}")
-        return found
+        return self.row_when(
+            job_id,
+            lambda row: row.attempt.number == attempt and row.attempt.task_arn,
+            f"a task of attempt {attempt}",
+        )
 
     def until_progress(self, job_id: str, phase: str) -> Lease:
         """The row once its task reports that phase."""
+        return self.row_when(job_id, lambda row: row.attempt.progress.get("phase") == phase, phase)
 
-        def reported() -> Lease | None:
-            row = self.row(job_id)
-            return row if row and row.attempt.progress.get("phase") == phase else None
+    def until_quiet(self, deadline_s: float = DEADLINE_S) -> None:
+        self.wait_for(self.is_quiet, "no message, no execution and no slot left", deadline_s)
 
-        found: Lease = self.wait_for(reported, f"{job_id}: {phase}")
-        return found
+    def execution_of(self, row: Lease) -> str:
+        """The ARN of the execution of the row's attempt."""
+        executions = self.outputs["StateMachineArn"].replace(":stateMachine:", ":execution:")
+        return f"{executions}:{row.id.execution_name}"
 
     def ended_as(self, row: Lease) -> str:
         """How the execution of the row's attempt ended: its status, or its error."""
         sfn = self.client("stepfunctions")
-        machine = self.outputs["StateMachineArn"].replace(":stateMachine:", ":execution:")
 
         def ended() -> dict[str, Any] | None:
-            found: dict[str, Any] = sfn.describe_execution(
-                executionArn=f"{machine}:{row.id.execution_name}"
-            )
+            found: dict[str, Any] = sfn.describe_execution(executionArn=self.execution_of(row))
             return found if found["status"] != "RUNNING" else None
 
         found = self.wait_for(ended, "the execution to end")
@@ -240,18 +247,10 @@ class Stack:
         """Rows, messages, the latest events of running executions, and the ends of the logs."""
         table, queue = self.outputs["LeasesTableName"], self.outputs["JobsQueueUrl"]
         sfn = self.client("stepfunctions")
-        told = [
-            str(item)
-            for item in self.client("dynamodb").scan(TableName=table)["Items"]
-            if item["item"]["S"] == "lease"
-        ]
-        told.append(
-            str(
-                self.client("sqs").get_queue_attributes(QueueUrl=queue, AttributeNames=["All"])[
-                    "Attributes"
-                ]
-            )
-        )
+        counts = self.client("sqs").get_queue_attributes(QueueUrl=queue, AttributeNames=["All"])
+        items = self.client("dynamodb").scan(TableName=table)["Items"]
+        leases = [str(item) for item in items if item["item"]["S"] == "lease"]
+        told = [*leases, str(counts["Attributes"])]
         for each in sfn.list_executions(
             stateMachineArn=self.outputs["StateMachineArn"], statusFilter="RUNNING"
         )["executions"]:

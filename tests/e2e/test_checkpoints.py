@@ -152,7 +152,7 @@ def test_files_of_a_job_that_was_killed_three_times(stack: Stack, tmp_path: Path
     expected = [(month, n, n * (n - 1) // 2) for n, month in enumerate(MONTHS, 1)]
     counted = parts.aggregate("month, count(*), sum(n)", "month").order("month")
     assert counted.fetchall() == expected
-    stack.wait_for(stack.is_quiet, "no message, no execution and no slot left")
+    stack.until_quiet()
     left = s3.list_objects_v2(Bucket=stack.bucket, Prefix=PREFIX)
     assert "Contents" not in left
 
@@ -163,7 +163,7 @@ def test_a_table_of_a_job_that_was_killed_three_times(stack: Stack, tmp_path: Pa
     assert stack.table_rows("parts") == sorted(
         (n, month) for number, month in enumerate(MONTHS, 1) for n in range(number)
     )
-    stack.wait_for(stack.is_quiet, "no message, no execution and no slot left")
+    stack.until_quiet()
 
 
 def test_a_training_that_is_asked_to_stop_goes_on_at_its_last_epoch(

@@ -57,7 +57,7 @@ def test_jobs_are_submitted_awaited_inspected_and_run_again(stack: Stack) -> Non
         ("succeeded", True),
     ], err
     assert all(0 < each["task"] < each["total"] < 0.01 for each in costs)
-    stack.wait_for(stack.is_quiet, "no message, no execution and no slot left")
+    stack.until_quiet()
 
 
 @pytest.mark.slow
@@ -77,4 +77,4 @@ def test_a_running_job_is_cancelled_and_retried(stack: Stack) -> None:
     assert row.attempt.number == 2
     assert stack.longhaul("cancel", "endless")[0] == 0
     stack.until("endless", State.CANCELLED)
-    stack.wait_for(stack.is_quiet, "no message, no execution and no slot left")
+    stack.until_quiet()

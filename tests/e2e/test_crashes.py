@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow  # the simulation shows the same in seconds
 @pytest.fixture
 def stack(sparkless: Stack) -> Iterator[Stack]:
     yield sparkless
-    sparkless.wait_for(sparkless.is_quiet, "no message, no execution and no slot left")
+    sparkless.until_quiet()
 
 
 @pytest.fixture
@@ -77,7 +77,11 @@ def test_a_message_that_lapses_while_its_job_runs_is_adopted_each_time(
     sqs = stack.client("sqs")
     stack.send(stack.plan("lapses", "ok", until=done))
     for receives in (1, 2, 3):
-        row = stack.wait_for(lambda n=receives: received(stack, "lapses", n), f"receive {receives}")
+        row = stack.row_when(
+            "lapses",
+            lambda row, n=receives: row.attempt.task_arn and row.receive.receive_count >= n,
+            f"receive {receives}",
+        )
         with suppress(sqs.exceptions.MessageNotInflight):  # a slow machine: lapsed by itself
             sqs.change_message_visibility(
                 QueueUrl=stack.outputs["JobsQueueUrl"],
@@ -88,11 +92,6 @@ def test_a_message_that_lapses_while_its_job_runs_is_adopted_each_time(
     row = stack.until("lapses", State.SUCCEEDED)
     assert row.receive.receive_count >= 3
     ran_once(stack, row)
-
-
-def received(stack: Stack, job_id: str, times: int) -> Lease | None:
-    row = stack.row(job_id)
-    return row if row and row.attempt.task_arn and row.receive.receive_count >= times else None
 
 
 def test_a_batch_that_is_delivered_again_starts_nothing(stack: Stack, done: Path) -> None:
@@ -114,7 +113,7 @@ def test_the_same_work_sent_three_times_runs_once(stack: Stack) -> None:
     for _ in range(3):
         stack.send(stack.plan("thrice", "ok", work_s=2))
     row = stack.until("thrice", State.SUCCEEDED)
-    stack.wait_for(stack.is_quiet, "the duplicates to be deleted")
+    stack.until_quiet()  # the duplicates are deleted
     ran_once(stack, row)
 
 
@@ -137,9 +136,7 @@ def test_an_execution_stopped_by_hand_ends_its_task_and_is_an_interruption(
 ) -> None:
     stack.send(stack.plan("stopped", "ok", until=done))
     row = stack.until_task("stopped")
-    executions = stack.outputs["StateMachineArn"].replace(":stateMachine:", ":execution:")
-    arn = f"{executions}:{row.id.execution_name}"
-    stack.client("stepfunctions").stop_execution(executionArn=arn)
+    stack.client("stepfunctions").stop_execution(executionArn=stack.execution_of(row))
     stack.wait_for(
         lambda: stack.row("stopped") != row and stack.process_group_of("stopped") is None,
         "the task to be stopped",

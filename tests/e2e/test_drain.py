@@ -32,6 +32,6 @@ def test_a_drained_stack_runs_nothing_starts_nothing_and_goes_on_when_it_is_awak
     assert stack.longhaul("stage", "drain", "--undo")[0] == 0
     assert stack.until("sent-to-a-drained-stack", State.SUCCEEDED).attempt.number == 1
     assert stack.until("stopped-by-drain", State.SUCCEEDED).attempt.number == 2
-    stack.wait_for(stack.is_quiet, "no message, no execution and no slot left")
+    stack.until_quiet()
     code, out, err = stack.longhaul("check")
     assert code == 0, out + err

@@ -30,7 +30,7 @@ from tests.layers import ROOT
 @pytest.fixture(autouse=True)
 def _quiet_in_the_end(stack: Stack) -> Iterator[None]:
     yield
-    stack.wait_for(stack.is_quiet, "no message, no execution and no slot left")
+    stack.until_quiet()
 
 
 @pytest.fixture(scope="module")

@@ -106,8 +106,12 @@ def test_of_a_hundred_jobs_none_is_lost_none_runs_twice_at_once_and_nothing_is_l
                 **dict.fromkeys(job_ids("cancelled"), cancel),
             },
         )
-        rows = [until_ended(stack, job_id) for kind in KINDS for job_id in job_ids(kind)]
-        stack.wait_for(stack.is_quiet, "no message, no execution and no slot left", DEADLINE_S)
+        rows = [
+            stack.row_when(job_id, lambda row: row.is_finished, "its end", DEADLINE_S)
+            for kind in KINDS
+            for job_id in job_ids(kind)
+        ]
+        stack.until_quiet(DEADLINE_S)
     assert [trap for trap in traps if not trap.sprung.is_set()] == []
     assert max(taken) == SLOTS
     wrong = [
@@ -176,18 +180,7 @@ def cancel(stack: Stack, row: Lease) -> None:
 
 
 def stop(stack: Stack, row: Lease) -> None:
-    executions = stack.outputs["StateMachineArn"].replace(":stateMachine:", ":execution:")
-    arn = f"{executions}:{row.id.execution_name}"
-    stack.client("stepfunctions").stop_execution(executionArn=arn)
-
-
-def until_ended(stack: Stack, job_id: str) -> Lease:
-    def ended() -> Lease | None:
-        row = stack.row(job_id)
-        return row if row and row.is_finished else None
-
-    row: Lease = stack.wait_for(ended, f"the end of {job_id}", DEADLINE_S)
-    return row
+    stack.client("stepfunctions").stop_execution(executionArn=stack.execution_of(row))
 
 
 def attempts_of(stack: Stack, row: Lease) -> str:

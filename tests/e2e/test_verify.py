@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,20 +24,15 @@ CASES = {
 }
 
 
-@pytest.fixture(scope="module")
-def on_one_machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The local profile without EMR Serverless, whose drivers have a real Spark in any case."""
+@pytest.fixture
+def probed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """A runner without Spark, and no EMR Serverless, whose drivers have a real one in any case."""
     local = json.loads(PROFILE.read_text())[CONTEXT_KEY]
     del local["emr_serverless"]
-    return synth(tmp_path_factory.mktemp("verified") / "cdk.out", context={CONTEXT_KEY: local})
-
-
-@pytest.fixture
-def probed(tmp_path_factory: pytest.TempPathFactory, on_one_machine: Path) -> Iterator[Stack]:
-    """With a runner without Spark."""
     folder = tmp_path_factory.mktemp("embedded-aws")
-    with embedded_aws(folder, task_dir=STAND_IN, iam=roles_judge()) as aws:
-        yield Stack(aws, aws.deploy(on_one_machine, "Longhaul"))
+    assembly = synth(folder / "cdk.out", context={CONTEXT_KEY: local})
+    with embedded_aws(folder / "aws", task_dir=STAND_IN, iam=roles_judge()) as aws:
+        yield Stack(aws, aws.deploy(assembly, "Longhaul"))
 
 
 def verify(stack: Stack) -> tuple[int, list[dict[str, Any]], str]:
@@ -54,7 +48,7 @@ def test_a_deployed_stack_passes_every_case_and_nothing_is_left(probed: Stack) -
         story
     )
     assert code == 0
-    probed.wait_for(probed.is_quiet, "no message, no execution and no slot left")
+    probed.until_quiet()
     for queue in ("JobsQueueUrl", "DeadLetterQueueUrl"):
         assert (
             not probed.client("sqs").receive_message(QueueUrl=probed.outputs[queue]).get("Messages")
