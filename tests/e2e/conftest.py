@@ -24,6 +24,7 @@ from longhaul.local.cloud import EmbeddedAws
 from longhaul.local.credentials import aws_client
 from longhaul.outputs.iceberg.catalog import Tables
 from longhaul.outputs.manifest import Manifest
+from tests.builders import there
 from tests.layers import ROOT
 from tests.local.support import eventually
 from tests.synthesized import local_profile
@@ -110,8 +111,7 @@ class Stack:
     def table_rows(self, name: str) -> list[tuple[Any, ...]]:
         """The rows of a table of the stack's database, as pyiceberg reads them."""
         tables = Tables(lambda: self.client("glue"), self.client("s3"), self.bucket)
-        table = tables.load(TablePath("longhaul", name))
-        assert table is not None
+        table = there(tables.load(TablePath("longhaul", name)))
         return sorted(tuple(row.values()) for row in table.scan().to_arrow().to_pylist())
 
     def invoke(self, handler: str, payload: dict[str, Any]) -> Any:

@@ -13,6 +13,7 @@ import pytest
 from longhaul.core.lease import State
 from longhaul.outputs.manifest import Manifest
 from longhaul.saved.record import PREFIX
+from tests.builders import there
 from tests.e2e.conftest import Stack
 
 pytestmark = pytest.mark.slow
@@ -115,8 +116,7 @@ def run(stack: Stack, job_id: str, output: str, folder: Path) -> Seen:
     )
     for attempt, month in enumerate(KILLED_AFTER, 1):
         stack.wait_for(lambda month=month: seen.is_after(month), f"{month} is stored")
-        row = stack.row(job_id)
-        assert row is not None
+        row = there(stack.row(job_id))
         assert (row.attempt.number, row.has_saved) == (attempt, True)
         stack.kill(job_id)
         (folder / f"wait-{month}").unlink()
@@ -183,8 +183,7 @@ def test_a_training_that_is_asked_to_stop_goes_on_at_its_last_epoch(
         )
     )
     stack.wait_for((tmp_path / "waits").exists, f"epoch {STOPPED_AFTER}")
-    task = stack.until_task("training").attempt.task_arn
-    assert task is not None
+    task = there(stack.until_task("training").attempt.task_arn)
     stack.client("ecs").stop_task(cluster=task.split("/")[1], task=task, reason="maintenance")
     stack.until_task("training", attempt=2)
     (tmp_path / "wait").unlink()  # met again by an attempt that begins at the beginning

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from longhaul.core.lease import Lease, State
-from tests.builders import changed
+from tests.builders import changed, there
 from tests.e2e.conftest import DEADLINE_S, Stack
 from tests.e2e.tripwire import Tripwire
 
@@ -60,8 +60,7 @@ def test_a_job_whose_dispatcher_is_killed_around_the_start_runs_once(
         trap = wire.lay("StartExecution", f"main#{job_id}", after=after)
         stack.send(stack.plan(job_id, "ok", until=done))
         assert trap.sprung.wait(DEADLINE_S)
-        claimed = stack.row(job_id)
-        assert claimed is not None
+        claimed = there(stack.row(job_id))
         assert (claimed.state, claimed.attempt.number) == (State.RUNNING, 1)
         done.touch()
         row = stack.until(job_id, State.SUCCEEDED)
@@ -148,14 +147,13 @@ def test_an_execution_stopped_by_hand_ends_its_task_and_is_an_interruption(
 
 def record(row: Lease, body: str) -> dict[str, Any]:
     """The record in which the mapping delivered the row's message."""
-    assert row.receive.first_sent_at is not None
     return {
         "messageId": row.receive.message_id,
         "receiptHandle": row.receive.receipt_handle,
         "body": body,
         "attributes": {
             "ApproximateReceiveCount": str(row.receive.receive_count),
-            "SentTimestamp": str(round(row.receive.first_sent_at.timestamp() * 1000)),
+            "SentTimestamp": str(round(there(row.receive.first_sent_at).timestamp() * 1000)),
         },
         "messageAttributes": {},
         "eventSource": "aws:sqs",

@@ -20,7 +20,7 @@ from longhaul.core.lease import State
 from longhaul.core.request import CreatedObject
 from longhaul.core.verdict import ExitCode
 from longhaul.outputs.publisher import read_manifest
-from tests.builders import changed
+from tests.builders import changed, there
 from tests.e2e.conftest import DEADLINE_S, LONGHAUL, Stack
 from tests.e2e.rules import queue_of_rule
 from tests.events import event
@@ -77,8 +77,7 @@ def test_the_page_shows_what_ran_and_ends_with_ctrl_c(stack: Stack, plain: str) 
         text=True,
     )
     try:
-        assert console.stdout is not None
-        link = console.stdout.readline().strip()
+        link = there(console.stdout).readline().strip()
         browser = build_opener(HTTPCookieProcessor())
         browser.open(link, timeout=DEADLINE_S).read()
         home = link.partition("?")[0]
@@ -146,8 +145,7 @@ def test_a_new_object_starts_a_job_whatever_its_key_holds_and_only_once(stack: S
     row = stack.until(made.id, State.SUCCEEDED)
 
     assert row.attempt.number == 1
-    manifest, _ = read_manifest(s3, stack.bucket, f"previews/{made.id}/")
-    assert manifest is not None
+    manifest = there(read_manifest(s3, stack.bucket, f"previews/{made.id}/")[0])
     assert manifest.rows == {".": 1}
     assert len(manifest.of_dataset("previews")) == 1
 
@@ -252,9 +250,7 @@ def test_a_job_whose_jvm_hangs_is_stopped_as_stalled_and_succeeds_at_the_second_
     )
     stack.send(stack.select("hangs", seconds_of_work, stall_timeout="10s"))
     stack.until_progress("hangs", "running")
-    jvm = jvm_of(stack, "hangs")
-    assert jvm is not None
-    jvm.suspend()
+    there(jvm_of(stack, "hangs")).suspend()
     row = stack.until("hangs", State.RELEASED)
     assert (row.last_class, row.failures, row.interruptions) == ("stalled", 1, 0)
     assert "no progress for" in str(row.last_error)
@@ -323,8 +319,7 @@ def test_a_job_writes_a_table_and_a_prefix_beside_it(stack: Stack) -> None:
 
     assert stack.table_rows("daily") == [(0,), (1,), (2,)]
     assert stack.rows("daily-report") == [{"rows": 3}]
-    assert row.results is not None
-    assert row.results.rows == {".": 3, "outputs.report": 1}
+    assert there(row.results).rows == {".": 3, "outputs.report": 1}
     for place in ("table://longhaul/daily", f"s3://{stack.bucket}/daily-report/"):
         exit_code, shown, _ = stack.longhaul("lineage", place)
         assert (exit_code, "by daily of main" in shown) == (0, True)

@@ -18,6 +18,7 @@ from longhaul.cli.place import locate
 from longhaul.core.settings import VARIABLE, RuntimeSettings
 from longhaul.local.credentials import aws_client
 from longhaul.local.work_dir import occupied
+from tests.builders import there
 from tests.e2e.conftest import DEADLINE_S, LONGHAUL
 from tests.layers import ROOT
 from tests.local.support import eventually
@@ -57,8 +58,8 @@ def up(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 def test_up_prints_one_json_line_serves_any_client_and_ends_with_all_it_started(
     up: subprocess.Popen[str], tmp_path: Path
 ) -> None:
-    assert up.stdout is not None
-    ready = json.loads(up.stdout.readline())
+    stdout = there(up.stdout)
+    ready = json.loads(stdout.readline())
     assert ready["endpoint"].startswith("http://127.0.0.1:")
     expected = {
         "JobsQueueUrl",
@@ -95,7 +96,7 @@ def test_up_prints_one_json_line_serves_any_client_and_ends_with_all_it_started(
     assert children
     up.send_signal(signal.SIGINT)
     assert up.wait(DEADLINE_S) == 0
-    assert up.stdout.read() == ""
+    assert stdout.read() == ""
     assert locate(None, None, {}, tmp_path).endpoint is None
     assert not (tmp_path / "up.json").exists()
     _, alive = psutil.wait_procs(children, timeout=DEADLINE_S)
@@ -140,8 +141,7 @@ def test_up_ends_at_once_and_silently_while_it_synthesizes(
 ) -> None:
     # A group of its own, which a terminal's Ctrl-C reaches whole.
     with started(tmp_path, stderr=subprocess.PIPE, start_new_session=True) as process:
-        assert process.stderr is not None
-        assert process.stderr.readline() == "synthesizing the stack …\n"
+        assert there(process.stderr).readline() == "synthesizing the stack …\n"
         os.killpg(process.pid, number)
         out, err = process.communicate(timeout=DEADLINE_S)
     assert (process.returncode, out, err) == (130, "", "")

@@ -44,7 +44,7 @@ from longhaul.runner.task import Task
 from longhaul.testing import MakeJob
 from longhaul.testing.session import RESOURCES
 from simulation.aws.leases_table import creation
-from tests.builders import BUCKET, body, running, settings, stage
+from tests.builders import BUCKET, body, running, settings, stage, there
 from tests.layers import DEMO_JOBS
 from tests.runner.job_attempts import (
     OUTPUT,
@@ -68,9 +68,7 @@ class Cloud:
     tables: Tables | None = None
 
     def lease(self) -> Lease:
-        lease = self.leases.load("main#january")
-        assert lease is not None
-        return lease
+        return there(self.leases.load("main#january"))
 
     def claim(self, **request: Any) -> Lease:
         """A job with this request, claimed; its message is where the runner looks for it."""
@@ -84,20 +82,14 @@ class Cloud:
 
     def output(self) -> CommittedOutput:
         """What the attempt has committed."""
-        output = self.lease().attempt.output
-        assert output is not None
-        return output
+        return there(self.lease().attempt.output)
 
     def result(self) -> RecordedResult:
         """How the attempt failed, as it has recorded it."""
-        result = self.lease().attempt.result
-        assert result is not None
-        return result
+        return there(self.lease().attempt.result)
 
     def manifest(self, prefix: str = OUTPUT) -> Manifest:
-        manifest, _ = read_manifest(self.s3, BUCKET, prefix)
-        assert manifest is not None
-        return manifest
+        return there(read_manifest(self.s3, BUCKET, prefix)[0])
 
     def objects(self, prefix: str) -> list[str]:
         return [

@@ -29,7 +29,7 @@ from longhaul.runner.loading import FoundJob, LoadedJob, Run
 from longhaul.runner.plain.python import SparkOnDemand
 from longhaul.runner.spark.sample import SparkSample
 from longhaul.runner.stopping import Stop
-from tests.builders import stage
+from tests.builders import stage, there
 
 if TYPE_CHECKING:
     from tests.runner.conftest import Cloud, MakeAttempt
@@ -210,9 +210,7 @@ CSV = (
 
 
 def loaded(tables: Tables, path: TablePath) -> Table:
-    table = tables.load(path)
-    assert table is not None
-    return table
+    return there(tables.load(path))
 
 
 def write_one_row(spark: SparkSession, job: Job[Any]) -> None:

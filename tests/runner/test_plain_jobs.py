@@ -26,7 +26,7 @@ from longhaul.runner.job_file import JOBS_VARIABLE
 from longhaul.runner.plain import python
 from longhaul.runner.plain.python import SparkOnDemand, run_plain
 from longhaul.runner.stopping import Stop, StopReason, StopRequestedError, stop_on_sigterm
-from tests.builders import BUCKET, settings
+from tests.builders import BUCKET, settings, there
 from tests.forks import exit_code, fork
 from tests.local.support import eventually
 from tests.runner.conftest import Cloud, MakeAttempt, SharedSpark
@@ -103,8 +103,7 @@ def test_a_job_without_spark_reads_local_paths_and_publishes_its_rows(
 
     manifest = cloud.manifest("counts/")
     assert manifest.rows == {".": 3}
-    assert manifest.results is not None
-    assert manifest.results["value"] == {"lines": 1}
+    assert there(manifest.results)["value"] == {"lines": 1}
     (body,) = published(cloud).values()
     table = pa.parquet.read_table(pa.BufferReader(body))
     assert table.to_pylist() == [{"n": n, "line": "one"} for n in range(3)]

@@ -34,7 +34,7 @@ from longhaul.runner.spark import progress as progress_module
 from longhaul.runner.spark.progress import SparkWatch
 from longhaul.runner.spark.sample import SparkSample, StageCount
 from longhaul.runner.stopping import Stop
-from tests.builders import running
+from tests.builders import running, there
 from tests.local.support import eventually
 from tests.patience import DEADLINE_S
 
@@ -263,8 +263,7 @@ def test_the_fraction_never_goes_back_when_spark_learns_of_more_stages() -> None
 @pytest.fixture
 def child(request: pytest.FixtureRequest) -> Iterator[None]:
     process = subprocess.Popen([sys.executable, "-c", request.param], stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    process.stdout.readline()
+    there(process.stdout).readline()
     yield
     process.kill()
     process.wait()
@@ -359,8 +358,7 @@ def test_no_task_runs_once_the_job_has_ended(
     on_executors.stop()
     assert not on_executors.current().runs_elsewhere
     answer.set()
-    assert on_executors._thread is not None
-    on_executors._thread.join(DEADLINE_S)
+    there(on_executors._thread).join(DEADLINE_S)
     assert not on_executors.current().runs_elsewhere
 
 

@@ -5,12 +5,13 @@ import shutil
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import reduce
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
+from unittest.mock import Mock
 
 import pytest
 from botocore.exceptions import ClientError
@@ -33,7 +34,7 @@ from longhaul.runner.script import ScriptParams, run_script
 from longhaul.runner.stopping import Stop, StopReason, hear_sigterm, unwind_s
 from longhaul.saved.record import PREFIX, Record, decide_saved, record_ref
 from longhaul.saved.store import S3SavedWork
-from tests.builders import BUCKET, settings
+from tests.builders import BUCKET, settings, there
 from tests.runner.conftest import Cloud
 from tests.runner.job_attempts import (
     EACH_KIND,
@@ -49,26 +50,6 @@ from tests.runner.job_attempts import (
 
 if TYPE_CHECKING:
     from longhaul.core.ports import Leases
-
-
-@dataclass
-class Outage:
-    """What S3 does not take now."""
-
-    records: bool = False
-
-
-@pytest.fixture
-def s3_refuses(monkeypatch: pytest.MonkeyPatch) -> Outage:
-    outage, put = Outage(), S3SavedWork.put
-
-    def refusing(self: S3SavedWork, ref: str, record: Record) -> None:
-        if outage.records:
-            raise ClientError({"Error": {"Code": "SlowDown"}}, "PutObject")
-        put(self, ref, record)
-
-    monkeypatch.setattr(S3SavedWork, "put", refusing)
-    return outage
 
 
 def work_until(stop: Stop) -> None:
@@ -151,18 +132,21 @@ def test_a_part_that_is_not_asked_for_again_is_dropped(cloud: Cloud, attempts: A
     assert cloud.manifest().rows == {".": 5}
 
 
-def test_a_checkpoint_is_computed_once(attempts: Attempts, tmp_path: Path) -> None:
-    counter, seen = tmp_path / "counter", list[int]()
+def test_a_checkpoint_is_computed_once_also_one_without_rows(
+    attempts: Attempts, tmp_path: Path
+) -> None:
+    counter, seen = tmp_path / "counter", list[Any]()
 
     def run(spark: SparkSession, job: Job[Any]) -> None:
         frame = job.checkpoint("numbers", computed(spark, "all", 4, counter))
-        seen.append(frame.agg(F.sum("n")).first()[0])  # type: ignore[index]
+        none = job.checkpoint("none", spark.createDataFrame([], "n long, text string"))
+        seen.append((frame.agg(F.sum("n")).first()[0], none.columns, none.count()))  # type: ignore[index]
         if job.attempt < 3:
             raise DiesError
         job.write(frame)
 
     assert attempts.ends(run, 3) == [ExitCode.FAILED, ExitCode.FAILED, ExitCode.OK]
-    assert (times(counter, "all"), seen) == (4, [6, 6, 6])
+    assert (times(counter, "all"), seen) == (4, [(6, ["n", "text"], 0)] * 3)
 
 
 @SHARED_BY_KINDS
@@ -172,8 +156,8 @@ def test_a_job_knows_of_itself_what_its_row_says(attempts: Attempts, cloud: Clou
     def run(spark: SparkSession, job: Job[Any]) -> None:
         row = cloud.lease()
         assert (job.id, job.run, job.attempt) == (row.job_id, row.run, row.attempt.number)
-        assert row.attempt.started_at is not None
-        assert job.deadline == row.attempt.started_at + timedelta(seconds=row.input.timeout_s)
+        timeout = timedelta(seconds=row.input.timeout_s)
+        assert job.deadline == there(row.attempt.started_at) + timeout
         known.append((job.run, job.key, job.attempt))
         if job.attempt < 2:
             raise DiesError
@@ -183,20 +167,6 @@ def test_a_job_knows_of_itself_what_its_row_says(attempts: Attempts, cloud: Clou
     (run_id, key, _), second = known
     assert second == (run_id, key, 2)
     assert key.endswith(f"-{run_id}")
-
-
-def test_an_empty_frame_is_a_checkpoint(attempts: Attempts) -> None:
-    columns = []
-
-    def run(spark: SparkSession, job: Job[Any]) -> None:
-        frame = job.checkpoint("none", spark.createDataFrame([], "n long, text string"))
-        columns.append((frame.columns, frame.count()))
-        if job.attempt < 2:
-            raise DiesError
-        job.write(frame)
-
-    assert attempts.ends(run) == [ExitCode.FAILED, ExitCode.OK]
-    assert columns == [(["n", "text"], 0)] * 2
 
 
 @SHARED_BY_KINDS
@@ -260,8 +230,7 @@ def test_a_zombie_stores_nothing_that_counts(cloud: Cloud, attempts: Attempts) -
 
     assert attempts.make(late).run() is ExitCode.SUPERSEDED
     row = cloud.lease()
-    record = S3SavedWork(cloud.s3, BUCKET).load(row.saved_ref or "")
-    assert record is not None
+    record = there(S3SavedWork(cloud.s3, BUCKET).load(row.saved_ref or ""))
     assert list(record.parts["."]) == ["a"]
 
 
@@ -308,17 +277,18 @@ def test_all_that_was_stored_is_removed(cloud: Cloud, attempts: Attempts) -> Non
 
 @SHARED_BY_KINDS
 def test_an_outage_of_s3_makes_a_save_late_and_not_lost(
-    attempts: Attempts, s3_refuses: Outage
+    attempts: Attempts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notes = list[str]()
+    refusal = ClientError({"Error": {"Code": "SlowDown"}}, "PutObject")
 
     def run(spark: SparkSession, job: Job[Any]) -> None:
         if job.attempt == 1:
-            s3_refuses.records = True
-            assert job.write(spark.range(1), part="a") == 1
-            notes.append(vars(job)["saving"].progress.note)
-            job.write(spark.range(2), "other", part="a")
-            s3_refuses.records = False
+            with monkeypatch.context() as outage:
+                outage.setattr(S3SavedWork, "put", Mock(side_effect=refusal))
+                assert job.write(spark.range(1), part="a") == 1
+                notes.append(vars(job)["saving"].progress.note)
+                job.write(spark.range(2), "other", part="a")
             job.save()
             raise DiesError
         assert job.write(spark.range(7), part="a") == 1
@@ -703,13 +673,6 @@ def test_what_could_not_be_computed_may_be_tried_again(make_job: Any, spark: Spa
     assert job.checkpoint("c", spark.range(1)).count() == 1
 
 
-def test_a_cursor_alone_is_said_to_be_taken_over(make_job: Any) -> None:
-    first = make_job({})
-    first.state["next"] = 41_000
-    first.save()
-    assert make_job({}, after=first).taken_over == "the state"
-
-
 @pytest.mark.parametrize(("before", "after"), [(1, True), (1, 1.0), (0.0, -0.0), ([1], [True])])
 def test_a_change_of_type_alone_is_stored(make_job: Any, before: Any, after: Any) -> None:
     first = make_job({})
@@ -725,7 +688,8 @@ def test_a_change_within_the_state_is_stored_in_each_attempt(make_job: Any) -> N
         job = make_job({}, after=job)
         job.state.setdefault("pages", []).append(number)
         job.save()
-    assert make_job({}, after=job).state == {"pages": [0, 1, 2]}
+    last = make_job({}, after=job)
+    assert (last.state, last.taken_over) == ({"pages": [0, 1, 2]}, "the state")
 
 
 def test_a_metric_goes_on_after_a_take_over(make_job: Any, metrics: Any) -> None:

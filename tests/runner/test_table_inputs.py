@@ -54,7 +54,7 @@ from longhaul.runner.io.staged import StagedInput
 from longhaul.runner.io.table_inputs import TablePlanner
 from longhaul.runner.io.transfer import InputChangingError, Moving, VanishedError
 from longhaul.runner.stopping import Stop
-from tests.builders import BUCKET, settings, stage
+from tests.builders import BUCKET, settings, stage, there
 from tests.runner.row_deletes import delete_rows
 from tests.servers import repaired
 
@@ -145,9 +145,7 @@ def data_files(table: Table) -> list[str]:
 
 
 def snapshot_of(table: Table) -> int:
-    snapshot = table.refresh().current_snapshot()
-    assert snapshot is not None
-    return snapshot.snapshot_id
+    return there(table.refresh().current_snapshot()).snapshot_id
 
 
 def by_iceberg(table: Table) -> list[dict[str, Any]]:
@@ -693,9 +691,7 @@ def test_files_in_places_that_the_job_may_not_read_are_refused(world: World) -> 
     add_foreign_file(world, table, columns, "s3://foreign/secret.parquet")
     assert "the table's file s3://foreign/secret.parquet: this bucket" in world.refusal()
 
-    found = world.tables.find(PATH)
-    assert found is not None
-    found.delete()
+    there(world.tables.find(PATH)).delete()
     add_foreign_file(world, table, columns, f"s3://{BUCKET}/longhaul/requests/x.parquet")
     assert "in the data bucket is Longhaul's own" in world.refusal()
 

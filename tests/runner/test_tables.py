@@ -102,35 +102,9 @@ def test_rows_of_all_types_are_read_as_they_were_written(
     if count is not None:
         partitions = {str(task.file.partition) for task in table.scan().plan_files()}
         assert len(partitions) == count
-    lease = cloud.lease()
-    assert lease.attempt.output is not None
-    assert lease.attempt.output.prefix == str(PATH)
-    assert lease.attempt.published_at is not None
+    assert cloud.output().prefix == str(PATH)
+    assert cloud.lease().attempt.published_at is not None
     assert cloud.pending_uploads() == []
-
-
-def test_statistics_leave_out_the_files_that_a_filter_excludes(
-    run: Callable[..., ExitCode], tables: Tables
-) -> None:
-    run(writing(["day"]))
-
-    table = loaded(tables, PATH)
-    assert len(list(table.scan(row_filter="n = 3").plan_files())) == 1
-    assert len(list(table.scan(row_filter="day = '2026-02-01'").plan_files())) == 1
-
-
-def test_field_ids_are_in_the_files(
-    run: Callable[..., ExitCode], cloud: Cloud, tables: Tables, tmp_path: Path
-) -> None:
-    run(writing())
-
-    table = loaded(tables, PATH)
-    assert table.name_mapping() is None
-    (key, *_) = cloud.objects("tables/lake/events/data/")
-    cloud.s3.download_file(BUCKET, key, str(tmp_path / "file"))
-    columns = pq.read_schema(tmp_path / "file")
-    ids = {field.name: int(field.metadata[b"PARQUET:field_id"]) for field in columns}
-    assert ids == {field.name: field.field_id for field in table.schema().fields}
 
 
 def test_a_conflict_of_types_is_permanent_and_nothing_is_left(
