@@ -121,33 +121,27 @@ class Attempts:
         return [self.run(job, **parts) for _ in range(number)]
 
     def make(self, job: JobCode, **parts: Any) -> AttemptRunner:
-        found = self._found(job)
-        return self._make(find_job=lambda *_: found, **self._without_jvm(found, parts))
+        return self._attempt(self._found(job), parts)
+
+    def run_found(self, found: FoundJob, **parts: Any) -> ExitCode:
+        exit_code = self._attempt(found, parts).run()
+        if exit_code is not ExitCode.OK:
+            self.settle()
+        return exit_code
 
     def _found(self, job: JobCode, code: str = "1") -> FoundJob:
         if self._kind is JobKind.SPARK:
             return found_job(job, None, code)
         return plain_job(lambda running: job(PlainFrames(), running), code)  # type: ignore[arg-type]
 
-    def _without_jvm(self, found: FoundJob, parts: dict[str, Any]) -> dict[str, Any]:
-        if found.kind is JobKind.SPARK:
-            return parts
-        stop = parts.get("stop") or Stop()
-        return {"stop": stop, "spark": SparkOnDemand(no_jvm, stop), **parts}
-
-    def run_found(self, found: FoundJob, **parts: Any) -> ExitCode:
+    def _attempt(self, found: FoundJob, parts: dict[str, Any]) -> AttemptRunner:
         self.number += 1
         scratch = self._folder / str(self.number)
-        attempt = self._make(
-            find_job=lambda *_: found,
-            scratch=scratch,
-            area=DiskArea(self._cloud.s3, scratch, {}),
-            **self._without_jvm(found, parts),
-        )
-        exit_code = attempt.run()
-        if exit_code is not ExitCode.OK:
-            self.settle()
-        return exit_code
+        if found.kind is not JobKind.SPARK:
+            stop = parts.setdefault("stop", Stop())
+            parts["spark"] = SparkOnDemand(no_jvm, stop)
+        area = DiskArea(self._cloud.s3, scratch, {})
+        return self._make(find_job=lambda *_: found, scratch=scratch, area=area, **parts)
 
     def settle(self, verdict: Verdict | None = None) -> None:
         """Release the job, and claim its next attempt. The verdict is by default its result's."""

@@ -28,7 +28,6 @@ from longhaul.runner.plain.python import SparkOnDemand, run_plain
 from longhaul.runner.stopping import Stop, StopReason, StopRequestedError, stop_on_sigterm
 from tests.builders import BUCKET, settings, there
 from tests.forks import exit_code, fork
-from tests.local.support import eventually
 from tests.runner.conftest import Cloud, MakeAttempt, SharedSpark
 from tests.runner.job_attempts import loaded
 
@@ -367,16 +366,6 @@ def test_what_a_forked_process_would_lose_is_refused_there(
                 lose(job)
 
         assert exit_code(fork(try_it)) == 0
-
-    assert run(job) is ExitCode.OK
-
-
-def test_progress_with_a_total_is_the_fraction(cloud: Cloud, run: Callable[..., ExitCode]) -> None:
-    def job(job: Job[Any]) -> None:
-        job.progress("files", done=3, total=4)
-        eventually(lambda: cloud.lease().attempt.progress.get("note") == "files", "the report")
-        assert cloud.lease().attempt.progress["fraction"] == 0.7  # of 0.1 to 0.9, as Spark's tasks
-        job.write(pa.table({"n": [1]}))
 
     assert run(job) is ExitCode.OK
 

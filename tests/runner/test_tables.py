@@ -27,7 +27,6 @@ from longhaul.runner.spark.frames import split
 from tests.builders import BUCKET, settings, stage
 from tests.runner.conftest import Cloud, MakeAttempt
 from tests.runner.job_attempts import loaded
-from tests.runner.row_deletes import delete_rows
 
 PATH = TablePath("lake", "events")
 LONG = "x" * 300
@@ -104,17 +103,6 @@ def test_rows_of_all_types_are_read_as_they_were_written(
         assert len(partitions) == count
     assert cloud.output().prefix == str(PATH)
     assert cloud.lease().attempt.published_at is not None
-    assert cloud.pending_uploads() == []
-
-
-def test_a_conflict_of_types_is_permanent_and_nothing_is_left(
-    run: Callable[..., ExitCode], cloud: Cloud, tables: Tables
-) -> None:
-    create(tables, n="string")
-
-    assert run(writing()) is ExitCode.PERMANENT
-
-    assert "column n is string in the table, and long in the output" in cloud.result().error
     assert cloud.pending_uploads() == []
 
 
@@ -202,24 +190,6 @@ def test_a_job_does_not_overwrite_the_rows_that_its_filter_left_out(
 
     assert "also those that the filter of the job's input leaves out" in cloud.result().error
     assert [row["n"] for row in read(tables)] == [1, 2]
-
-
-def test_rows_that_were_deleted_since_the_job_read_them_do_not_come_back(
-    run: Callable[..., ExitCode], cloud: Cloud, tables: Tables
-) -> None:
-    table = with_rows(tables, 1, 2)
-
-    def copy(spark: SparkSession, job: RunningJob[Any]) -> None:
-        read_ = spark.read.parquet(job.input("events"))
-        (task,) = table.scan().plan_files()
-        delete_rows(table, {task.file.file_path: [0]})
-        job.write(read_)
-
-    assert run(copy, inputs={"events": str(PATH)}, mode="overwrite") is ExitCode.FAILED
-
-    assert "rows that this output would replace have changed" in cloud.result().error
-    assert [row["n"] for row in read(tables)] == [2]
-    assert cloud.pending_uploads() == []
 
 
 def with_rows(tables: Tables, *numbers: int) -> Table:

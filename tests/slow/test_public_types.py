@@ -69,6 +69,7 @@ client.submit_later({})
 
 def run(job: Job[Params]) -> None:
     job.writes(None)
+    job.params.most
 """
 
 
@@ -104,6 +105,7 @@ def test_wrong_uses_are_found(tmp_path: Path) -> None:
     assert 'Argument 1 to "submit" of "Client" has incompatible type "str"' in said, said
     assert '"Client" has no attribute "submit_later"' in said, said
     assert '"Job[Params]" has no attribute "writes"' in said, said
+    assert '"Params" has no attribute "most"' in said, said
 
 
 def test_the_site_is_built_without_a_warning() -> None:

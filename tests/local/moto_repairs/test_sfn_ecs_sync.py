@@ -1,7 +1,7 @@
 """`sfn.parameters` and `sfn_sync.services`: from a state of a machine to a process.
 
 Without the one, stock moto does not come as far as the other, so each is shown alone here. The
-rules stand in `tests/fidelity/run_task_sync.py`.
+rules stand in `tests/fidelity/states.py`.
 """
 
 import json
@@ -75,7 +75,7 @@ def sync(moto: Moto, driver: EcsDriver) -> Callable[..., None]:
 def test_parameters_reach_ecs_under_its_names(
     driver: EcsDriver, ecs: Any, sync: Callable[..., None], machine: Callable[..., Any]
 ) -> None:
-    """Stock moto refuses them (`tests/fidelity/run_task_sync.py`)."""
+    """Stock moto refuses them (`tests/fidelity/states.py`)."""
     sync()
     register(ecs, "import os; print(os.environ['RUN'])")
 
@@ -85,18 +85,6 @@ def test_parameters_reach_ecs_under_its_names(
     assert driver.log_of(arn).read_text() == "1763680000000\n"
     (task,) = ecs.describe_tasks(cluster="jobs", tasks=[arn], include=["TAGS"])["tasks"]
     assert task["tags"] == [{"key": "family", "value": "small"}]
-
-
-def test_command_that_cannot_start_fails_the_state(
-    ecs: Any, sync: Callable[..., None], machine: Callable[..., Any]
-) -> None:
-    sync()
-    register(ecs, container={"command": ["no-such-command"]})
-
-    end = machine(Run={**RUN_TASK, "End": True}).run(family="small", run=1)
-
-    assert json.loads(end["cause"])["StopCode"] == "TaskFailedToStart"
-    assert "ExitCode" not in json.loads(end["cause"])["Containers"][0]
 
 
 def test_execution_that_is_stopped_while_its_task_starts_stops_the_task(
