@@ -15,6 +15,22 @@ NO_MOVES = "moto has no move tasks. `longhaul rerun` needs none"
 RULES = Rules()
 
 
+def arn_of(sqs: Any, url: str) -> str:
+    found = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
+    return str(found["Attributes"]["QueueArn"])
+
+
+def dead_letter_queue(aws: Aws) -> tuple[Any, str, str]:
+    """SQS, a queue, and the queue `source` whose dead letters go there after a receive of 1 s."""
+    sqs = aws.client("sqs")
+    fortnight = {"MessageRetentionPeriod": str(14 * DAY_S)}
+    dead = str(sqs.create_queue(QueueName="jobs", Attributes=fortnight)["QueueUrl"])
+    policy = {"deadLetterTargetArn": arn_of(sqs, dead), "maxReceiveCount": 1}
+    attributes = {"RedrivePolicy": json.dumps(policy), "VisibilityTimeout": "1"}
+    source = sqs.create_queue(QueueName="source", Attributes=attributes)["QueueUrl"]
+    return sqs, dead, str(source)
+
+
 @RULES.add(
     "ok",
     recorded(
@@ -24,24 +40,13 @@ RULES = Rules()
     why=NO_MOVES,
 )
 def redrive_of_a_dead_letter_queue(aws: Aws) -> str:
-    sqs, url = queue(aws)
-    arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"][
-        "QueueArn"
-    ]
-    policy = f'{{"deadLetterTargetArn": "{arn}", "maxReceiveCount": 1}}'
-    sqs.create_queue(QueueName="source", Attributes={"RedrivePolicy": policy})
-    return code_of(lambda: sqs.start_message_move_task(SourceArn=arn))
+    sqs, dead, _ = dead_letter_queue(aws)
+    return code_of(lambda: sqs.start_message_move_task(SourceArn=arn_of(sqs, dead)))
 
 
 def dead_letter(aws: Aws, **sent: Any) -> tuple[str, dict[str, Any]]:
     """The id of a message that SQS moves after its only receive, and the dead letter."""
-    sqs, dead = queue(aws)
-    arn = sqs.get_queue_attributes(QueueUrl=dead, AttributeNames=["QueueArn"])
-    policy = {"deadLetterTargetArn": arn["Attributes"]["QueueArn"], "maxReceiveCount": 1}
-    source = sqs.create_queue(
-        QueueName="source",
-        Attributes={"RedrivePolicy": json.dumps(policy), "VisibilityTimeout": "1"},
-    )["QueueUrl"]
+    sqs, dead, source = dead_letter_queue(aws)
     message_id = sqs.send_message(QueueUrl=source, MessageBody="job", **sent)["MessageId"]
     assert sqs.receive_message(QueueUrl=source)["Messages"]
     aws.clock.sleep(1.5)
@@ -73,8 +78,7 @@ def receive_count_of_a_dead_letter(aws: Aws) -> str:
 )
 def redrive_of_a_queue_that_is_no_dead_letter_queue(aws: Aws) -> str:
     sqs, url = queue(aws)
-    arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]
-    return code_of(lambda: sqs.start_message_move_task(SourceArn=arn["QueueArn"]))
+    return code_of(lambda: sqs.start_message_move_task(SourceArn=arn_of(sqs, url)))
 
 
 @RULES.add(
@@ -88,22 +92,6 @@ def attributes_of_a_dead_letter(aws: Aws) -> str:
     _, message = dead_letter(aws, MessageAttributes=kept)
     source = message["Attributes"].get("DeadLetterQueueSourceArn", "no queue").split(":")[-1]
     return f"{message['MessageAttributes']['a']['StringValue']}, from {source}"
-
-
-def arn_of(sqs: Any, url: str) -> str:
-    found = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
-    return str(found["Attributes"]["QueueArn"])
-
-
-def dead_letter_queue(aws: Aws, name: str = "jobs") -> tuple[Any, str, str]:
-    """SQS, a queue, and the queue `source` whose dead letters go there after a receive of 1 s."""
-    sqs = aws.client("sqs")
-    fortnight = {"MessageRetentionPeriod": str(14 * DAY_S)}
-    dead = str(sqs.create_queue(QueueName=name, Attributes=fortnight)["QueueUrl"])
-    policy = {"deadLetterTargetArn": arn_of(sqs, dead), "maxReceiveCount": 1}
-    attributes = {"RedrivePolicy": json.dumps(policy), "VisibilityTimeout": "1"}
-    source = sqs.create_queue(QueueName="source", Attributes=attributes)["QueueUrl"]
-    return sqs, dead, str(source)
 
 
 def moved(aws: Aws, sqs: Any, dead: str, **destination: str) -> str:
