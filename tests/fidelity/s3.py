@@ -168,11 +168,48 @@ def upload_completed_again_after_its_object_was_deleted(aws: Aws) -> str:
     return code_of(lambda: s3.head_object(Bucket="data", Key="a"))
 
 
-@RULES.add("NoSuchUpload", "API_AbortMultipartUpload")
-def upload_aborted_after_its_completion(aws: Aws) -> str:
-    s3, named, completion = upload(aws, ChecksumAlgorithm="CRC32")
-    s3.complete_multipart_upload(**named, **completion)
-    return code_of(lambda: s3.abort_multipart_upload(**named))
+def after_its_end(end: str, call: str) -> Probe:
+    """Ends an upload by one call of S3, and makes another one for it."""
+
+    def probe(aws: Aws) -> str:
+        s3, named, completion = upload(aws, ChecksumAlgorithm="CRC32")
+        calls = {
+            "abort": lambda: s3.abort_multipart_upload(**named),
+            "complete": lambda: s3.complete_multipart_upload(**named, **completion),
+            "upload a part": lambda: s3.upload_part(**named, PartNumber=1, Body=b"x"),
+        }
+        calls[end]()
+        return code_of(calls[call])
+
+    return probe
+
+
+NO_UPLOAD = recorded("s3/test_s3.py::test_multipart_no_such_upload", "2026-02")
+ABORT = "API_AbortMultipartUpload"
+UPLOADS = Repair("s3.uploads", "500")
+GONE = "NoSuchUpload"
+RULES.row("upload aborted after its completion", after_its_end("complete", "abort"), GONE, ABORT)
+RULES.row("upload aborted twice", after_its_end("abort", "abort"), GONE, ABORT)
+RULES.row(
+    "part of a completed upload",
+    after_its_end("complete", "upload a part"),
+    GONE,
+    "API_UploadPart",
+)
+RULES.row(
+    "part of an unknown upload",
+    after_its_end("abort", "upload a part"),
+    GONE,
+    NO_UPLOAD,
+    repair=UPLOADS,
+)
+RULES.row(
+    "completion of an aborted upload",
+    after_its_end("abort", "complete"),
+    GONE,
+    NO_UPLOAD,
+    repair=UPLOADS,
+)
 
 
 def completed(**part: Any) -> Probe:
@@ -215,28 +252,6 @@ RULES.row(
     "InvalidPart",
     WRONG_PART,
 )
-
-
-@RULES.add(
-    "NoSuchUpload",
-    recorded("s3/test_s3.py::test_multipart_no_such_upload", "2026-02"),
-    repair=Repair("s3.uploads", "500"),
-)
-def part_of_an_unknown_upload(aws: Aws) -> str:
-    s3, named, _ = upload(aws)
-    s3.abort_multipart_upload(**named)
-    return code_of(lambda: s3.upload_part(**named, PartNumber=1, Body=b"x"))
-
-
-@RULES.add(
-    "NoSuchUpload",
-    recorded("s3/test_s3.py::test_multipart_no_such_upload", "2026-02"),
-    repair=Repair("s3.uploads", "500"),
-)
-def completion_of_an_aborted_upload(aws: Aws) -> str:
-    s3, named, completion = upload(aws, ChecksumAlgorithm="CRC32")
-    s3.abort_multipart_upload(**named)
-    return code_of(lambda: s3.complete_multipart_upload(**named, **completion))
 
 
 @RULES.add(
@@ -305,20 +320,6 @@ def object_of_a_completed_upload(aws: Aws) -> str:
     head = s3.head_object(Bucket="data", Key="a")
     left = s3.list_multipart_uploads(Bucket="data").get("Uploads", [])
     return f"{head['ContentLength']} byte, {head['Metadata']['kind']}, {len(left)} uploads"
-
-
-@RULES.add("NoSuchUpload", "API_AbortMultipartUpload")
-def upload_aborted_twice(aws: Aws) -> str:
-    s3, named, _ = upload(aws)
-    s3.abort_multipart_upload(**named)
-    return code_of(lambda: s3.abort_multipart_upload(**named))
-
-
-@RULES.add("NoSuchUpload", "API_UploadPart")
-def part_of_a_completed_upload(aws: Aws) -> str:
-    s3, named, completion = upload(aws, ChecksumAlgorithm="CRC32")
-    s3.complete_multipart_upload(**named, **completion)
-    return code_of(lambda: s3.upload_part(**named, PartNumber=2, Body=b"x"))
 
 
 @RULES.add("404, ok", COMPLETE)

@@ -15,7 +15,7 @@ from longhaul.core.lease import AttemptId
 from longhaul.core.objects import S3Requests
 from longhaul.core.settings import LeaseSettings, PathPolicy
 from longhaul.core.verdict import ExitCode
-from longhaul.job import Job, Params, PermanentJobError
+from longhaul.job import Job, Params
 from longhaul.outputs.manifest import Manifest, ManifestFile
 from longhaul.runner.io.disk_area import DiskArea
 from longhaul.runner.io.staged import StagedInput
@@ -265,12 +265,6 @@ def running(**parts: Any) -> RunningJob[Any]:
 def test_the_inputs_of_a_job_are_values() -> None:
     a = running().inputs["a"]
     assert pickle.loads(pickle.dumps(a)) == a  # noqa: S301 - our own
-
-
-def test_a_script_that_names_an_unknown_input_is_refused(tmp_path: Path) -> None:
-    params = ScriptParams(argv=("{inputs.a}", "--with={inputs.b}"))
-    with pytest.raises(PermanentJobError, match=r"argv: 'b' is no input .*; given: a"):
-        run_script(tmp_path / "script.py", running(params=params))
 
 
 def test_words_of_a_script_name_no_input_together(tmp_path: Path) -> None:

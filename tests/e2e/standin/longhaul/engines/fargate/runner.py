@@ -107,10 +107,7 @@ class Plan:
         self._report_period_s = report_period_s
         self._is_working = False
         self._step = "ok"
-        self._work_s = 0.0
-        self._until: Path | None = None
-        self._reads: Sequence[str] = ()
-        self._variables: Sequence[str] = ()
+        self._params: Mapping[str, Any] = {}
         self.s3: Any = None
         self.begun: Callable[[], int] = lambda: 0
 
@@ -128,10 +125,7 @@ class Plan:
     def _load(self, params: Mapping[str, Any]) -> LoadedJob:
         plan = params["plan"]
         self._step = plan[min(self.begun(), len(plan) - 1)]
-        self._work_s = params.get("work_s", 0)
-        self._until = Path(params["until"]) if params.get("until") else None
-        self._reads = params.get("reads", ())
-        self._variables = params.get("variables", ())
+        self._params = params
         return LoadedJob(lambda _session, job: self._work(job), Params())
 
     version = "4"
@@ -169,8 +163,9 @@ class Plan:
 
     def _work(self, job: RunningJob[Any]) -> None:
         self._is_working = True
-        self._stop.wait(self._work_s)
-        while self._until and not self._until.exists():
+        self._stop.wait(self._params.get("work_s", 0))
+        until = self._params.get("until")
+        while until and not Path(until).exists():
             self._stop.wait(_LOOKS_EVERY_S)
             self._stop.check()
         self._stop.check()
@@ -190,10 +185,10 @@ class Plan:
                 time.sleep(2 * self._report_period_s)
                 os.kill(os.getpid(), signal.SIGSTOP)
         row: dict[str, Any] = {"key": self._attempt.key, "attempt": self._attempt.attempt}
-        if self._reads:
-            row["reads"] = {uri: self._read(uri) for uri in self._reads}
-        if self._variables:
-            row["variables"] = {name: os.environ.get(name) for name in self._variables}
+        if reads := self._params.get("reads"):
+            row["reads"] = {uri: self._read(uri) for uri in reads}
+        if variables := self._params.get("variables"):
+            row["variables"] = {name: os.environ.get(name) for name in variables}
         self._write(job, [row])
 
     def _read(self, uri: str) -> str:
