@@ -240,6 +240,36 @@ def check_tables(glue: Any) -> None:
     glue.get_database(Name="own")
 
 
+SECRET = "arn:aws:secretsmanager:us-east-1:123456789012:secret:shop/db-AbCd12"
+GONE = "arn:aws:secretsmanager:us-east-1:123456789012:secret:shop/gone-AbCd12"
+PARAMETER = "arn:aws:ssm:us-east-1:123456789012:parameter/shop/token"
+
+
+def store_secrets(client: Client) -> None:
+    """As `longhaul secret set` does."""
+    target = cast("Target", SimpleNamespace(client=client))
+    for text, value in (
+        (f"{SECRET}:password::", "first"),
+        (f"{SECRET}:user::", "a"),
+        (PARAMETER, "token"),
+        (GONE, "x"),
+        (f"{SECRET}:password::", "rotated"),
+        (PARAMETER, "rotated too"),
+    ):
+        stage_secrets.put(target, SecretRef.parse(text), value)
+    client("secretsmanager").delete_secret(SecretId=GONE, ForceDeleteWithoutRecovery=True)
+
+
+def check_secrets(client: Client) -> None:
+    """As a task reads them, by their ARNs."""
+    read = AwsSecretValues(client).read_secret
+    secret = json.loads(read(SecretRef.parse(SECRET)))
+    assert secret == {"password": "rotated", "user": "a"}
+    assert read(SecretRef.parse(PARAMETER)) == "rotated too"
+    with pytest.raises(SecretUnreadableError):
+        read(SecretRef.parse(GONE))
+
+
 def test_what_a_stack_stores_is_there_at_the_next_start(place: Place) -> None:
     with place.started() as (client, names):
         objects = store_objects(client("s3"), names["Data"])
@@ -248,6 +278,7 @@ def test_what_a_stack_stores_is_there_at_the_next_start(place: Place) -> None:
         store_items(client("dynamodb"), names["Rows"])
         messages = store_messages(client("sqs"))
         store_tables(client("glue"))
+        store_secrets(client)
 
     with place.started() as (client, again):
         assert again == names
@@ -257,6 +288,7 @@ def test_what_a_stack_stores_is_there_at_the_next_start(place: Place) -> None:
         check_items(client("dynamodb"), names["Rows"])
         check_messages(client("sqs"), messages)
         check_tables(client("glue"))
+        check_secrets(client)
 
     with place.started() as (client, _):
         check_completed(client("s3"), names["Data"])
@@ -273,26 +305,24 @@ def test_an_execution_that_ran_is_aborted_by_the_next_start_and_an_event_says_so
         eventually(
             lambda: sfn.describe_execution(executionArn=done)["status"] == "SUCCEEDED", "it ends"
         )
-    for start in range(2):
-        with place.started() as (client, names):
-            sfn, sqs = client("stepfunctions"), client("sqs")
-            assert json.loads(sfn.describe_execution(executionArn=done)["output"]) == {"n": 7}
-            arn = names["Waits"].replace(":stateMachine:", ":execution:") + ":ran"
-            ran = sfn.describe_execution(executionArn=arn)
-            assert (ran["status"], ran["cause"]) == ("ABORTED", "the embedded AWS was stopped")
-            assert json.loads(ran["input"]) == {"a": 1}
-            assert sfn.get_execution_history(executionArn=arn)["events"] == []
-            with pytest.raises(ClientError) as error:
-                sfn.start_execution(stateMachineArn=names["Waits"], name="ran", input='{"a": 2}')
-            assert error_code(error.value) == "ExecutionAlreadyExists"
-            url = sqs.get_queue_url(QueueName="dead")["QueueUrl"]
-            events = sqs.receive_message(QueueUrl=url, WaitTimeSeconds=5 if start == 0 else 0)
-            if start == 0:
-                (event,) = events["Messages"]
-                assert json.loads(event["Body"])["detail"]["name"] == "ran"
-                sqs.delete_message(QueueUrl=url, ReceiptHandle=event["ReceiptHandle"])
-            else:
-                assert "Messages" not in events
+    with place.started() as (client, names):
+        sfn, sqs = client("stepfunctions"), client("sqs")
+        assert json.loads(sfn.describe_execution(executionArn=done)["output"]) == {"n": 7}
+        arn = names["Waits"].replace(":stateMachine:", ":execution:") + ":ran"
+        ran = sfn.describe_execution(executionArn=arn)
+        assert (ran["status"], ran["cause"]) == ("ABORTED", "the embedded AWS was stopped")
+        assert json.loads(ran["input"]) == {"a": 1}
+        assert sfn.get_execution_history(executionArn=arn)["events"] == []
+        with pytest.raises(ClientError) as error:
+            sfn.start_execution(stateMachineArn=names["Waits"], name="ran", input='{"a": 2}')
+        assert error_code(error.value) == "ExecutionAlreadyExists"
+        url = sqs.get_queue_url(QueueName="dead")["QueueUrl"]
+        (event,) = sqs.receive_message(QueueUrl=url, WaitTimeSeconds=5)["Messages"]
+        assert json.loads(event["Body"])["detail"]["name"] == "ran"
+        sqs.delete_message(QueueUrl=url, ReceiptHandle=event["ReceiptHandle"])
+    with place.started() as (client, _):
+        assert client("stepfunctions").describe_execution(executionArn=arn)["status"] == "ABORTED"
+        assert "Messages" not in client("sqs").receive_message(QueueUrl=url)
 
 
 WRITER = """
@@ -428,39 +458,3 @@ def test_full_disk_is_said_to_the_client_and_in_the_terminal(
     said = [each.getMessage() for each in caplog.records if "cannot keep" in each.getMessage()]
     assert len(said) == 1, "a line, however often clients try"
     assert "make room" in said[0]
-
-
-SECRET = "arn:aws:secretsmanager:us-east-1:123456789012:secret:shop/db-AbCd12"
-PARAMETER = "arn:aws:ssm:us-east-1:123456789012:parameter/shop/token"
-
-
-def put_secret(client: Client, text: str, value: str) -> None:
-    target = cast("Target", SimpleNamespace(client=client))
-    stage_secrets.put(target, SecretRef.parse(text), value)
-
-
-def read_secret(client: Client, text: str) -> str:
-    return AwsSecretValues(client).read_secret(SecretRef.parse(text))
-
-
-def test_a_secret_that_was_set_is_read_by_its_arn_also_after_the_next_start(
-    place: Place,
-) -> None:
-    with place.started() as (client, _):
-        with pytest.raises(SecretUnreadableError):
-            read_secret(client, SECRET)
-        put_secret(client, f"{SECRET}:password::", "first")
-        put_secret(client, f"{SECRET}:user::", "a")
-        put_secret(client, PARAMETER, "token")
-        assert read_secret(client, f"{SECRET}:password::") == "first"
-        put_secret(client, f"{SECRET}:password::", "rotated")
-        put_secret(client, PARAMETER, "rotated too")
-    with place.started() as (client, _):
-        assert json.loads(read_secret(client, SECRET)) == {"password": "rotated", "user": "a"}
-        assert read_secret(client, PARAMETER) == "rotated too"
-        target = cast("Target", SimpleNamespace(client=client))
-        for text in (SECRET, PARAMETER):
-            assert stage_secrets.is_there(target, SecretRef.parse(text))
-        client("secretsmanager").delete_secret(SecretId=SECRET, ForceDeleteWithoutRecovery=True)
-    with place.started() as (client, _), pytest.raises(SecretUnreadableError):
-        read_secret(client, SECRET)
