@@ -25,7 +25,6 @@ from longhaul.core.request import JobRequest
 from longhaul.core.settings import LeaseSettings
 from longhaul.core.store.leases import DynamoLeases
 from longhaul.core.store.records import Records
-from longhaul.job import Job
 from longhaul.local.moto_repairs import dynamodb as dynamodb_repairs
 from longhaul.local.moto_repairs import glue as glue_repairs
 from longhaul.outputs.iceberg.catalog import Tables
@@ -37,7 +36,6 @@ from longhaul.runner.job_file import JOBS_VARIABLE
 from longhaul.runner.loading import find_job
 from longhaul.runner.plain.python import SparkOnDemand
 from longhaul.runner.reporting import ProcessTree
-from longhaul.runner.running_job import RunningJob
 from longhaul.runner.spark.base import BaseSpark
 from longhaul.runner.stopping import Stop
 from longhaul.runner.task import Task
@@ -175,7 +173,6 @@ def remote(moto: str) -> Cloud:
     return build_cloud(moto)
 
 
-Run = Callable[[SparkSession, RunningJob[Any]], None]
 MakeAttempt = Callable[..., AttemptRunner]
 
 
@@ -199,10 +196,11 @@ def make_attempt(
     """The attempt that owns the lease; `run` takes the place of the job in the catalogue.
 
     A job without inputs is claimed if none is. Without another in its place, its Spark is the
-    session of all tests.
+    session of all tests; a job of the kind without has none.
     """
 
-    def make(run: Run | None = None, **changes: Any) -> AttemptRunner:
+    def make(run: Any = None, kind: JobKind = JobKind.SPARK, **changes: Any) -> AttemptRunner:
+        in_its_place: Any = found_job if kind is JobKind.SPARK else plain_job
         stop = changes.pop("stop", None) or Stop()
         lease = cloud.leases.load("main#january") or cloud.claim(inputs={})
         values: dict[str, Any] = {
@@ -219,7 +217,7 @@ def make_attempt(
             "scratch": tmp_path / "scratch",
             "area": DiskArea(cloud.s3, tmp_path / "scratch", {}),
             "effort": ProcessTree().effort,
-            "find_job": find_job if run is None else lambda *_: found_job(run),
+            "find_job": find_job if run is None else lambda *_: in_its_place(run),
             "variables": {},
             "secret_values": None,
             "stop": stop,
@@ -228,7 +226,11 @@ def make_attempt(
             values["tables"] = lambda: tables
             values["publisher"] = S3Publisher(cloud.s3, BUCKET, tables=values["tables"])
         if "spark" not in changes:
-            values["spark"] = SharedSpark(request.getfixturevalue("spark"), stop)
+            values["spark"] = (
+                SharedSpark(request.getfixturevalue("spark"), stop)
+                if kind is JobKind.SPARK
+                else SparkOnDemand(no_jvm, stop)
+            )
         return AttemptRunner(**{**values, **changes})
 
     return make
@@ -237,14 +239,7 @@ def make_attempt(
 @pytest.fixture
 def make_plain_attempt(make_attempt: MakeAttempt) -> MakeAttempt:
     """The same for a job without Spark."""
-
-    def make(job: Callable[[Job[Any]], object] | None = None, **changes: Any) -> AttemptRunner:
-        if job is not None:
-            changes["find_job"] = lambda *_: plain_job(job)
-        stop = changes.setdefault("stop", Stop())
-        return make_attempt(spark=SparkOnDemand(no_jvm, stop), **changes)
-
-    return make
+    return partial(make_attempt, kind=JobKind.PLAIN)
 
 
 @pytest.fixture

@@ -26,9 +26,7 @@ from longhaul.outputs.iceberg.catalog import Tables
 from longhaul.runner.attempt import AttemptRunner, Spark
 from longhaul.runner.io.disk_area import DiskArea
 from longhaul.runner.loading import FoundJob, LoadedJob, Run
-from longhaul.runner.plain.python import SparkOnDemand
 from longhaul.runner.spark.sample import SparkSample
-from longhaul.runner.stopping import Stop
 from tests.builders import stage, there
 
 if TYPE_CHECKING:
@@ -137,11 +135,10 @@ class Attempts:
     def _attempt(self, found: FoundJob, parts: dict[str, Any]) -> AttemptRunner:
         self.number += 1
         scratch = self._folder / str(self.number)
-        if found.kind is not JobKind.SPARK:
-            stop = parts.setdefault("stop", Stop())
-            parts["spark"] = SparkOnDemand(no_jvm, stop)
         area = DiskArea(self._cloud.s3, scratch, {})
-        return self._make(find_job=lambda *_: found, scratch=scratch, area=area, **parts)
+        return self._make(
+            kind=found.kind, find_job=lambda *_: found, scratch=scratch, area=area, **parts
+        )
 
     def settle(self, verdict: Verdict | None = None) -> None:
         """Release the job, and claim its next attempt. The verdict is by default its result's."""
