@@ -160,17 +160,12 @@ def other(item: str) -> dict[str, Any]:
     return {"key": {"S": "main#b"}, "item": {"S": item}}
 
 
-@RULES.add("None, None, ConditionalCheckFailed with n = 1", "API_TransactWriteItems")
-def reasons_of_a_cancelled_transaction(aws: Aws) -> str:
-    _, reasons = cancelled_transaction(aws)
+@RULES.add("None, None, ConditionalCheckFailed with n = 1, updated 1", "API_TransactWriteItems")
+def reasons_of_a_cancelled_transaction_and_items_after_it(aws: Aws) -> str:
+    dynamodb, reasons = cancelled_transaction(aws)
     codes = ", ".join(reason["Code"] for reason in reasons)
-    return f"{codes} with n = {reasons[-1]['Item']['n']['N']}"
-
-
-@RULES.add("updated 1", "API_TransactWriteItems")
-def items_after_a_cancelled_transaction(aws: Aws) -> str:
-    dynamodb, _ = cancelled_transaction(aws)
-    return ", ".join(f"{item['item']} {item['n']}" for item in others(dynamodb))
+    left = ", ".join(f"{item['item']} {item['n']}" for item in others(dynamodb))
+    return f"{codes} with n = {reasons[-1]['Item']['n']['N']}, {left}"
 
 
 def others(dynamodb: Any) -> list[dict[str, str]]:
