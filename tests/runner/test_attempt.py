@@ -84,6 +84,21 @@ def test_an_existing_output_in_mode_error_is_permanent_before_anything_is_begun(
     )
 
 
+def test_an_output_that_came_up_while_the_job_ran_in_mode_error_is_permanent_and_stays(
+    cloud: Cloud, make_attempt: MakeAttempt
+) -> None:
+    cloud.claim(inputs={}, mode="error")
+
+    def run(spark: SparkSession, job: Job[Any]) -> None:
+        write_one_row(spark, job)
+        cloud.s3.put_object(Bucket=BUCKET, Key=f"{OUTPUT}part-0.csv", Body=b"")
+
+    assert make_attempt(run).run() is ExitCode.PERMANENT
+
+    assert cloud.lease().attempt.output is None
+    assert (cloud.objects(OUTPUT), cloud.pending_uploads()) == ([f"{OUTPUT}part-0.csv"], [])
+
+
 def test_a_job_that_compacts_its_own_output_keeps_what_was_appended_while_it_ran(
     cloud: Cloud, make_attempt: MakeAttempt
 ) -> None:
