@@ -252,32 +252,25 @@ def test_a_table_gets_the_rows_of_a_frame(
     assert sorted(found, key=lambda row: int(row["n"])) == rows
 
 
-class _Stops:
-    def __init__(self, timer: threading.Timer) -> None:
-        self._timer = timer
-        self.ended: int | None = None
+def test_a_stop_unwinds_the_job_wherever_it_is_and_ends_its_processes() -> None:
+    stop, ended = Stop(), list[int]()
+    timer = threading.Timer(0.5, stop.request, (StopReason.CANCELLED, "cancelled on request"))
 
-    def work(self) -> None:
+    def work() -> None:
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(20)"])
         try:
-            self._timer.start()  # only now: a busy machine may take long to start the child
+            timer.start()  # only now: a busy machine may take long to start the child
             with suppress(Exception):  # as careless code has it
                 time.sleep(20)
             time.sleep(20)
         finally:
-            self.ended = child.wait()
-
-
-def test_a_stop_unwinds_the_job_wherever_it_is_and_ends_its_processes() -> None:
-    stop = Stop()
-    timer = threading.Timer(0.5, stop.request, (StopReason.CANCELLED, "cancelled on request"))
-    stops = _Stops(timer)
+            ended.append(child.wait())
 
     with pytest.raises(StopRequestedError, match="cancelled on request"):
-        run_plain(stops.work, stop)
+        run_plain(work, stop)
 
     timer.join()
-    assert stops.ended == -signal.SIGKILL
+    assert ended == [-signal.SIGKILL]
 
 
 def test_a_stop_after_the_jobs_end_interrupts_nothing() -> None:

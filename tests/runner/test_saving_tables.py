@@ -16,12 +16,13 @@ from tests.builders import BUCKET
 from tests.runner.conftest import Cloud
 from tests.runner.job_attempts import Attempts, DiesError, computed, loaded, times
 
+PATH = TablePath("lake", "events")
+
 
 def test_parts_of_a_table_are_one_output(
     cloud: Cloud, attempts: Attempts, tables: Tables, tmp_path: Path
 ) -> None:
-    path = TablePath("lake", "events")
-    cloud.claim(inputs={}, output=str(path), mode="append")
+    cloud.claim(inputs={}, output=str(PATH), mode="append")
     counter = tmp_path / "counter"
 
     def run(spark: SparkSession, job: Job[Any]) -> None:
@@ -33,7 +34,7 @@ def test_parts_of_a_table_are_one_output(
 
     assert attempts.ends(run, 3) == [ExitCode.FAILED, ExitCode.FAILED, ExitCode.OK]
     assert [times(counter, month) for month in ("2013-01", "2013-02", "2013-03")] == [1, 2, 3]
-    table = loaded(tables, path)
+    table = loaded(tables, PATH)
     rows = table.scan().to_arrow().to_pylist()
     assert sorted((row["month"], row["n"]) for row in rows) == [
         *[("2013-01", 0)],
@@ -43,13 +44,13 @@ def test_parts_of_a_table_are_one_output(
     assert len(table.snapshots()) == 1
 
 
-def append(tables: Tables, path: TablePath, *numbers: int) -> None:
+def append(tables: Tables, *numbers: int) -> None:
     """Another writer's rows, in a snapshot of their own."""
     rows = pa.table({"n": pa.array(numbers, pa.int64())})
-    table = tables.load(path)
+    table = tables.load(PATH)
     if table is None:
         table = tables.catalog.create_table(
-            f"{path.database}.{path.name}", rows.schema, location=path.location(BUCKET)
+            f"{PATH.database}.{PATH.name}", rows.schema, location=PATH.location(BUCKET)
         )
     table.append(rows)
 
@@ -58,9 +59,8 @@ def append(tables: Tables, path: TablePath, *numbers: int) -> None:
 def test_a_table_is_read_as_it_was_when_something_was_stored(
     cloud: Cloud, attempts: Attempts, tables: Tables, code: str
 ) -> None:
-    path = TablePath("lake", "events")
-    append(tables, path, 1, 2)
-    cloud.claim(inputs={"events": str(path)})
+    append(tables, 1, 2)
+    cloud.claim(inputs={"events": str(PATH)})
     seen = []
 
     def run(spark: SparkSession, job: Job[Any]) -> None:
@@ -68,7 +68,7 @@ def test_a_table_is_read_as_it_was_when_something_was_stored(
         seen.append(sorted(row["n"] for row in frame.collect()))
         job.write(frame, part="all")
         if job.attempt == 1:
-            append(tables, path, 3)
+            append(tables, 3)
             raise DiesError
 
     assert attempts.run(run) is ExitCode.FAILED
@@ -81,11 +81,10 @@ def test_a_table_is_read_as_it_was_when_something_was_stored(
 def test_a_table_is_read_with_the_columns_that_it_had(
     cloud: Cloud, attempts: Attempts, tables: Tables, tmp_path: Path
 ) -> None:
-    path = TablePath("lake", "events")
-    append(tables, path, 1, 2)
-    append(tables, path, 100, 200)
+    append(tables, 1, 2)
+    append(tables, 100, 200)
     # The filter leaves out a file, as long as the columns are those that the table has.
-    cloud.claim(inputs={"events": f"{path}?n > 50"})
+    cloud.claim(inputs={"events": f"{PATH}?n > 50"})
     seen, counter = [], tmp_path / "counter"
 
     def run(spark: SparkSession, job: Job[Any]) -> None:
@@ -94,7 +93,7 @@ def test_a_table_is_read_with_the_columns_that_it_had(
         job.checkpoint("c", computed(spark, "c", 1, counter))
         job.write(frame, part="all")
         if job.attempt == 1:
-            table = loaded(tables, path)
+            table = loaded(tables, PATH)
             with table.update_schema() as change:
                 change.add_column("more", LongType())
             raise DiesError
@@ -107,8 +106,7 @@ def test_a_table_is_read_with_the_columns_that_it_had(
 def test_parts_of_a_table_that_is_split_in_another_way_by_now_are_computed_again(
     cloud: Cloud, attempts: Attempts, tables: Tables
 ) -> None:
-    path = TablePath("lake", "events")
-    cloud.claim(inputs={}, output=str(path), mode="append")
+    cloud.claim(inputs={}, output=str(PATH), mode="append")
 
     def run(spark: SparkSession, job: Job[Any]) -> None:
         def frame(*months: str) -> DataFrame:
@@ -117,7 +115,7 @@ def test_parts_of_a_table_that_is_split_in_another_way_by_now_are_computed_again
         job.write(frame("a", "b"), part="1")
         if job.attempt == 1:
             columns = pa.schema([pa.field("n", pa.int64()), pa.field("month", pa.string())])
-            location = path.location(BUCKET)
+            location = PATH.location(BUCKET)
             table = tables.catalog.create_table("lake.events", columns, location=location)
             with table.update_spec() as update:
                 update.add_identity("month")
