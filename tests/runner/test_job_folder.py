@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from boto3.exceptions import S3UploadFailedError
@@ -89,19 +90,15 @@ def test_a_file_that_changes_while_it_is_sent_is_not_stored_by_that_save(folder:
     assert folder.saved(2) == {"w": "REST"}
 
 
-def test_a_save_of_a_file_that_changes_is_late(
-    make_job: Any, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "error", [ChangedWhileSentError("w has changed"), S3UploadFailedError("SlowDown")]
+)
+def test_a_file_that_cannot_be_sent_now_makes_a_save_late(
+    make_job: Any, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     job = make_job({})
-    file = job.folder("model").joinpath("w")
-    file.write_text("half")
-    store = type(job.saving.objects).store
-
-    def sends_what_changes(self: Any, files: Mapping[str, Path]) -> None:
-        store(self, files)
-        file.write_text("rest")
-
-    monkeypatch.setattr(type(job.saving.objects), "store", sends_what_changes)
+    job.folder("model").joinpath("w").write_text("x")
+    monkeypatch.setattr(type(job.saving.objects), "store", Mock(side_effect=error))
     assert job.saving.save() is False
     assert job.saving.records.load() is None
     monkeypatch.undo()
@@ -128,21 +125,6 @@ def test_a_file_that_a_record_cannot_name_is_refused(
     file.write_text("x")
     with pytest.raises(PermanentJobError, match=message):
         folder.saved(1)
-
-
-def test_a_large_file_that_s3_refuses_makes_a_save_late(
-    make_job: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    job = make_job({})
-    job.folder("model").joinpath("w").write_text("x")
-
-    def refuse(_: object, __: object) -> None:
-        raise S3UploadFailedError("SlowDown")
-
-    monkeypatch.setattr(type(job.saving.objects), "store", refuse)
-    assert job.saving.save() is False
-    monkeypatch.undo()
-    assert job.saving.save() is True
 
 
 def test_a_file_in_the_place_of_the_folder_is_refused(folder: Folder) -> None:
