@@ -263,11 +263,12 @@ def test_the_fraction_never_goes_back_when_spark_learns_of_more_stages() -> None
 @pytest.fixture
 def child(request: pytest.FixtureRequest) -> Iterator[None]:
     process = subprocess.Popen([sys.executable, "-c", request.param], stdout=subprocess.PIPE)
-    there(process.stdout).readline()
+    stdout = there(process.stdout)
+    stdout.readline()
     yield
     process.kill()
     process.wait()
-    process.stdout.close()
+    stdout.close()
 
 
 @pytest.mark.parametrize("child", ["print('up', flush=True)\nwhile True: pass"], indirect=True)
