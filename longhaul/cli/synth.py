@@ -27,8 +27,8 @@ PROFILE = Path(__file__).with_name("profile.json")
 """CDK context of the local profile: seconds where AWS has minutes."""
 
 # jsii starts Node, which loads all of aws-cdk-lib: seconds, and more on a busy machine.
-# The first one downloads what functions import. pip and npm give up an index that is silent; one that
-# is slow may take many minutes, and what was half done would begin again.
+# The first one downloads what functions import. pip and npm give up an index that is silent; a slow
+# one may take many minutes, and what was half done would begin again.
 SYNTH_LIMIT_S = 1800
 _WRONG_SETTINGS = 2  # as the app documents
 # In a folder of `kept_synth`: a digest of what the assembly was made of, written last.
