@@ -1,6 +1,7 @@
 """What some worlds have: a table of features, each with what may happen then."""
 
 import random
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -208,7 +209,7 @@ def _into_table(rng: random.Random, _plan: Plan, job: Job) -> Job:
     return replace(
         job,
         output="",
-        table="events" if rng.random() < 0.8 else f"events_{job.name.replace('.', '_')}",
+        table="events" if rng.random() < 0.8 else re.sub(r"\W", "_", f"events_{job.name}"),
         mode="append" if rng.random() < 0.6 else "overwrite",
     )
 
