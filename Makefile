@@ -201,6 +201,10 @@ soak: .venv/.set-up-dev ## Simulate many worlds on all cores (WORLDS=10000); con
 mutants: .venv/.set-up-dev ## Put seeded bugs into the code; the simulation must find each
 	@$(BIN)/python -m simulation.tools.mutants
 
+.PHONY: walks
+walks: .venv/.set-up-dev ## Follow one message through the files of the code, over the fakes
+	@$(BIN)/python -m simulation.tools.walks
+
 .PHONY: size
 size: .venv/.set-up-dev ## Say how large each room is, in statements, beside its ceiling
 	@$(BIN)/python -m tests.size
