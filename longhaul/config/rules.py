@@ -202,7 +202,7 @@ def _stages(settings: Settings, rules: Sequence[_StageRule]) -> Iterator[Case]:
 
 
 def _each_stage(settings: Settings) -> Iterator[Case]:
-    return _stages(settings, (_own, _notify, _join, _retired))
+    return _stages(settings, (_own, _follow_on, _notify, _join, _retired))
 
 
 # Of a stage.
@@ -236,38 +236,46 @@ def _own(stage: StageDeployment, settings: Settings) -> Iterator[Case]:
             f"{name} is a parameter of SSM, which jobs on emr-serverless do not reach: keep it in "
             "Secrets Manager",
         )
-    output = stage.follow_on.output or ""
+
+
+def _follow_on(stage: StageDeployment, settings: Settings) -> Iterator[Case]:
+    """What follows into a stage shares its place there, or has one of its own."""
+    output, mode = stage.follow_on.output, stage.follow_on.used_mode
+    if output is None:
+        return
     is_table = output.startswith(TABLE)
-    is_own = output and not is_table and stage.follow_on.used_mode == "error"
+    shared = ("append", "overwrite_partitions") if is_table else ("append", "error")
+    yield Case(
+        ("follow_on", "mode"),
+        not stage.join and mode not in shared,
+        f"with the mode {mode} each job would replace what the last one wrote, or fail on it; let "
+        f"it be {' or '.join(shared)}",
+    )
     yield Case(
         ("follow_on", "output"),
         is_table and "{" in output,
         "a table has one name; {label}, {stage} and {n} are for a prefix",
     )
+    if is_table or mode != "error":
+        return
     yield Case(
         ("follow_on", "output"),
-        is_own and "{label}" not in output,
+        "{label}" not in output,
         "only one job could write there; put {label} in it, or let the mode be append",
     )
-    for other in settings.stages:
-        theirs = other.follow_on.output or TABLE
+    others = {each.name: each.follow_on.output for each in settings.stages if each is not stage}
+    for name, place in others.items():
         yield Case(
             ("follow_on", "output"),
-            is_own and other is not stage and _inside(other.name, theirs, stage.name, output),
-            f"is inside the output of stage {other.name}, whose jobs it would refuse; put {{stage}}"
-            " in it",
+            place and _folder(output, stage.name).startswith(_folder(place, name)),
+            f"is inside the output of stage {name}, whose jobs it would refuse; put {{stage}} in "
+            "it",
         )
-    shared = ("append", "overwrite_partitions") if is_table else ("append", "error")
-    yield Case(
-        ("follow_on", "mode"),
-        output and not stage.join and stage.follow_on.used_mode not in shared,
-        f"with the mode {stage.follow_on.used_mode} each job would replace what the last one wrote,"
-        f" or fail on it; let it be {' or '.join(shared)}",
-    )
 
 
-def _inside(other: str, theirs: str, name: str, output: str) -> bool:
-    return output.replace("{stage}", name).startswith(theirs.replace("{stage}", other))
+def _folder(output: str, stage: str) -> str:
+    """The place with the stage's name in it, as a folder: `day` is not around `days`."""
+    return f"{output.replace('{stage}', stage).rstrip('/')}/"
 
 
 def _notify(stage: StageDeployment, settings: Settings) -> Iterator[Case]:

@@ -99,11 +99,6 @@ def last_token(path: str) -> str | None:
     return next(reversed(_TOKEN.findall(path)), None)
 
 
-def of_same_job(token: str, other: str) -> bool:
-    """Whether two tokens are of attempts of one job."""
-    return token.partition("-")[0] == other.partition("-")[0]
-
-
 def is_of_earlier_run(path: str, token: str) -> bool:
     """Whether an earlier run of the job of that attempt wrote a file."""
     key_hash, run, _ = token.split("-")
@@ -235,8 +230,9 @@ class Manifest(Model):
 
     def is_all_of_job(self, token: str) -> bool:
         """Whether runs of that attempt's job alone have written what is there."""
+        of_job = f"{token.partition('-')[0]}-"
         tokens = (self.token, *(last_token(file.path) for file in self.files))
-        return all(each is not None and of_same_job(each, token) for each in tokens)
+        return all(each is not None and each.startswith(of_job) for each in tokens)
 
     def of_dataset(self, dataset: str) -> list[ManifestFile]:
         return [file for file in self.files if file.dataset == dataset]

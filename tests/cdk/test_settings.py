@@ -602,6 +602,12 @@ def test_a_join_may_replace_its_table() -> None:
     assert checked({"stages": [MAIN, clean(follow_on={"output": "data:day/{label}/{stage}-{n}/"})]})
 
 
+def test_places_of_which_one_begins_like_the_other_are_beside_each_other() -> None:
+    first = clean(follow_on={"output": "data:{label}"}, next=["sum"])
+    last: dict[str, JsonValue] = {**LAST, "follow_on": {"output": "data:{label}s"}}
+    assert checked({"stages": [MAIN, first, last]})
+
+
 def test_a_stages_name_in_outputs_is_one_word() -> None:
     assert pascal("clean_up") == "CleanUp"
 

@@ -100,9 +100,9 @@ class PrefixDestination:
         """What to upload: every file of the datasets.
 
         An overwrite replaces what is there now, and so does mode `error`, which found only what is
-        the job's own. `read` knows the versions of the job's inputs: a
-        job that read its own output replaces the manifest that it followed, and what was appended
-        since stays. An append replaces what an earlier run of the same job has added.
+        the job's own. `read` knows the versions of the job's inputs: a job that read its own output
+        replaces the manifest that it followed, and what was appended since stays. An append
+        replaces what an earlier run of the same job has added.
 
         Raises:
             NoOutputError: a script wrote nothing.
