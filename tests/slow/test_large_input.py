@@ -64,7 +64,7 @@ def endpoint() -> Iterator[str]:
 def test_input_of_several_gb_is_staged_in_memory_of_a_tenth_of_its_size(
     endpoint: str, tmp_path: Path
 ) -> None:
-    command = [sys.executable, "-c", STAGE, endpoint, str(tmp_path / "inputs")]
+    command = [sys.executable, "-c", STAGE, endpoint, str(tmp_path)]
     done = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
     )
