@@ -27,7 +27,6 @@ from longhaul.outputs.publisher import S3Publisher
 from longhaul.runner import json_logs
 from longhaul.runner.attempt import AttemptRunner, FindJob, Spark
 from longhaul.runner.io.disk_area import DiskArea
-from longhaul.runner.io.small_objects import SmallObjects
 from longhaul.runner.io.work_area import WorkArea, area_at
 from longhaul.runner.loading import find_job
 from longhaul.runner.plain.python import SparkOnDemand
@@ -154,8 +153,7 @@ def s3_client(settings: RuntimeSettings) -> "S3Client":
 
 
 def _disk_area(settings: RuntimeSettings, s3: "S3Client", scratch: Path) -> DiskArea:
-    small = SmallObjects(s3, boto3.Session().get_credentials)
-    return DiskArea(s3, scratch, settings.tasks.disk_gib, small)
+    return DiskArea(s3, scratch, settings.tasks.disk_gib)
 
 
 def put_together(  # noqa: PLR0913 - what differs between the engines and the simulation

@@ -1,8 +1,9 @@
 """What an input path stands for, and how it reaches the disk."""
 
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+import tracemalloc
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlparse
@@ -11,18 +12,22 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
-from moto.moto_api._internal.models import moto_api_backend
 from pydantic import ValidationError
 
 from longhaul.core.errors import PermanentJobError
 from longhaul.core.lease import AttemptId
-from longhaul.core.places import parse_input
+from longhaul.core.places import DataPath, parse_input
 from longhaul.core.settings import PathPolicy
 from longhaul.outputs.manifest import Manifest, ManifestFile
 from longhaul.runner.io import disk_area
 from longhaul.runner.io.disk_area import _TRANSFER, DiskArea
-from longhaul.runner.io.listing import InputListing, NoInputError, UnnamedFileError
-from longhaul.runner.io.small_objects import SmallObjects
+from longhaul.runner.io.listing import (
+    InputListing,
+    NoInputError,
+    Source,
+    UnnamedFileError,
+    digest_of,
+)
 from longhaul.runner.io.staged import OutOfDiskError, StagedInput
 from longhaul.runner.io.transfer import InputChangingError, Moving
 from longhaul.runner.stopping import Stop, StopReason, StopRequestedError
@@ -33,23 +38,10 @@ OLD, NEW = (AttemptId("main#january", 1767323045000, n).token for n in (1, 2))
 POLICY = PathPolicy(data_bucket=BUCKET, input_buckets=("landing",), allow_file=True)
 
 
-@pytest.fixture(params=["s3transfer", "native"])
-def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> SmallObjects | None:
-    """What brings small objects, of which one is enough for the native client."""
-    if request.param == "s3transfer":
-        return None
-    monkeypatch.setattr(disk_area, "FEW", 1)
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    endpoint = request.getfixturevalue("moto")
-    moto_api_backend.reset()
-    client = boto3.client("s3", endpoint_url=endpoint)
-    return SmallObjects(client, boto3.Session().get_credentials)
-
-
 @pytest.fixture
-def s3(small: SmallObjects | None) -> Iterator[Any]:
-    with nullcontext() if small else mock_aws():
-        client = small.client if small else boto3.client("s3")
+def s3() -> Iterator[Any]:
+    with mock_aws():
+        client = boto3.client("s3")
         for bucket in (BUCKET, "landing"):
             client.create_bucket(Bucket=bucket)
         yield client
@@ -70,7 +62,7 @@ class Staged(NamedTuple):
 
 
 @pytest.fixture
-def stage(s3: Any, small: SmallObjects | None, tmp_path: Path) -> Callable[..., Staged]:
+def stage(s3: Any, tmp_path: Path) -> Callable[..., Staged]:
     def stage_(
         path: str,
         stop: Stop | None = None,
@@ -79,7 +71,7 @@ def stage(s3: Any, small: SmallObjects | None, tmp_path: Path) -> Callable[..., 
         **more: str,
     ) -> Staged:
         client = client or s3
-        area = DiskArea(client, tmp_path, {"small": 30, "large": 120, "medium": 60}, small)
+        area = DiskArea(client, tmp_path, {"small": 30, "large": 120, "medium": 60})
         moving = Moving(stop or Stop(), begin)
         paths = {"flights": path, **more}
         inputs = {name: parse_input(each, POLICY) for name, each in paths.items()}
@@ -491,3 +483,71 @@ def publish(s3: Any, prefix: str, *paths: str, size: int = 1) -> None:
         s3.put_object(Bucket=BUCKET, Key=prefix + file.path, Body=b"x")
     manifest = Manifest(key="main#x", run=1, attempt=1, files=tuple(files))
     s3.put_object(Bucket=BUCKET, Key=f"{prefix}_SUCCESS", Body=manifest.model_dump_json().encode())
+
+
+def staged_bytes(folder: Path, objects: int, monkeypatch: pytest.MonkeyPatch) -> int:
+    """The most memory that staging takes."""
+    taken: deque[int] = deque(maxlen=1)
+
+    def swallow(_client: Any, _config: Any, places: Iterable[Any], *_: Any, **__: Any) -> None:
+        taken.extend(number for number, _ in enumerate(places, 1))
+
+    s3: Any = Listed(objects, "raw/year=2013")
+    area, inputs = DiskArea(s3, folder, {}), InputListing(s3, "data")
+    monkeypatch.setattr(disk_area, "transfer", swallow)
+    monkeypatch.setattr(DiskArea, "_check_disk", lambda *_: None)
+    tracemalloc.start()
+    try:
+        staged = area.stage(inputs, {"raw": DataPath("s3", "landing", "raw/")}, Moving(Stop()))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert staged["raw"].files == taken[0] == objects
+    return peak
+
+
+def test_each_object_of_an_input_takes_less_than_300_bytes_however_many_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The first one also imports, and Python's table of names grows.
+    _, few, many = (
+        staged_bytes(tmp_path / str(n), count, monkeypatch)
+        for n, count in enumerate((25_000, 5_000, 25_000))
+    )
+    assert (many - few) / 20_000 < 300
+
+
+def test_digest_does_not_depend_on_the_order_of_the_objects() -> None:
+    sources = [Source("data", key, 1, etag=f'"{key}"') for key in ("a", "b/c", "b")]
+    assert digest_of(sources) == digest_of(sources[::-1]) != digest_of(sources[:2])
+    # As checkpoints of earlier versions name it.
+    assert digest_of(sources) == "5fef9d324775ae65dc7f7653592f58ce"
+
+
+class Listed:
+    """An S3 that lists so many objects in a folder, page by page, and holds none."""
+
+    def __init__(self, objects: int, folder: str) -> None:
+        self._objects = objects
+        self._folder = folder
+
+    def get_object(self, **_: str) -> None:
+        raise ClientError({"Error": {"Code": "NoSuchKey"}}, "GetObject")
+
+    head_object = get_object
+
+    def get_paginator(self, _: str) -> "Listed":
+        return self
+
+    def paginate(self, **_: str) -> Iterator[Any]:
+        for page in range(0, self._objects, 1_000):
+            yield {
+                "Contents": [
+                    {
+                        "Key": f"{self._folder}/flights-{number:08}.csv",
+                        "Size": 60_000 + number,
+                        "ETag": f'"{number:032x}"',
+                    }
+                    for number in range(page, min(page + 1_000, self._objects))
+                ]
+            }

@@ -1,14 +1,12 @@
 """The work area of an attempt on one machine: a folder of its disk, to which the inputs come.
 
-By boto3's parallel multipart transfers, which serve every S3. Many small objects come by AWS's
-native client, as far as it brings them (decision 0028).
+By boto3's parallel multipart transfers, which serve every S3 (decision 0028).
 """
 
 import logging
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -21,7 +19,6 @@ from longhaul.core.places import InputPath
 from longhaul.core.settings import SizeName
 from longhaul.runner.io.listing import InputListing, Source, find, parted, staged_at, staged_path
 from longhaul.runner.io.saved_files import DiskFiles, S3Objects, SavedFiles
-from longhaul.runner.io.small_objects import FEW, Placed, SmallObjects, count_small
 from longhaul.runner.io.staged import OutOfDiskError, StagedInput
 from longhaul.runner.io.transfer import Moving, look_twice, transfer
 from longhaul.runner.io.written import Folder
@@ -31,6 +28,8 @@ if TYPE_CHECKING:
 
     from longhaul.runner.io.table_inputs import PlannedTable
     from longhaul.runner.io.table_rows import StagedFile, StagedTable
+
+Placed = tuple[Path, Source]
 
 logger = logging.getLogger(__name__)
 
@@ -53,14 +52,12 @@ _DELETES: Final = ".row-deletes"
 class DiskArea:
     """`longhaul.runner.io.work_area.WorkArea`: a folder, also one that a cluster's machines share.
 
-    `disk_gib` is the disk of each size: inputs for which none is large enough are refused. `small`
-    brings many small objects; None: `client` brings these too.
+    `disk_gib` is the disk of each size: inputs for which none is large enough are refused.
     """
 
     client: "S3Client"
     folder: Path
     disk_gib: Mapping[SizeName, int]
-    small: SmallObjects | None = None
 
     @property
     def output(self) -> Folder:
@@ -102,9 +99,8 @@ class DiskArea:
         moving.begin(size)
         remote = self._link(sources)
         places = (self._places(name, files) for name, files in remote.items())
-        small = count_small(chain((each for _, each in of_tables), *remote.values()))
         if remote or of_tables:
-            self._download(chain(_in_folders(of_tables), *places), small, moving)
+            self._download(chain(_in_folders(of_tables), *places), moving)
         self._make_plain([file for each in staged.values() for file in each.files], moving)
         return {name: each.as_input() for name, each in staged.items()} | {
             name: staged_at((self._inputs / name).as_uri(), files)
@@ -173,26 +169,20 @@ class DiskArea:
             )
         raise OutOfDiskError(text)
 
-    def _download(self, files: Iterator[Placed], small: int, moving: Moving) -> None:
-        """Bring the files, of which `small` are small objects."""
-        with ExitStack() as ends:
-            if self.small and small >= FEW:
-                left = self.small.left_of(files, moving)
-                # Also after an error: from then on it writes no file any more.
-                files = ends.enter_context(closing(left))
-            transfer(
-                self.client,
-                _TRANSFER,
-                files,
-                lambda manager, source, place, subscribers: manager.download(
-                    source.bucket,
-                    source.key,
-                    str(place),
-                    subscribers=subscribers,
-                ),
-                condition="IfMatch",
-                moving=moving,
-            )
+    def _download(self, files: Iterator[Placed], moving: Moving) -> None:
+        transfer(
+            self.client,
+            _TRANSFER,
+            files,
+            lambda manager, source, place, subscribers: manager.download(
+                source.bucket,
+                source.key,
+                str(place),
+                subscribers=subscribers,
+            ),
+            condition="IfMatch",
+            moving=moving,
+        )
 
 
 def _with_reserve(size: int) -> int:
