@@ -4,16 +4,16 @@ What one run leaves the next one leans on: tests pass where they were written, a
 where nothing ran before. So each run gets a folder for temporary files of its own, which is empty
 at its start and deleted at its end. Nothing may appear beside it, and no process may go on.
 
-In folders such as /tmp, other programs of the same user leave things too. Where one of them worked
-during the run, what appeared there is named only. `.ci/run` has a user to itself.
+In /tmp other programs leave things too: what appears there only `.ci/run` sees, which has a user to
+itself.
 """
 
+import getpass
 import os
-import pwd
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -21,17 +21,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-# Where any program may write.
-SHARED = tuple(map(Path, ("/tmp", "/var/tmp", "/dev/shm", f"/run/user/{os.getuid()}")))
-# Where no program creates anything in the minutes of a run.
-_QUIET = (Path("/"), Path(pwd.getpwuid(os.getuid()).pw_dir))
-# Tests name it as a folder that there is not. As root they could make it.
-_ABSENT = Path("/nonexistent")
+_SHARED = Path("/tmp")
 _GRACE_S = 20.0  # a JVM ends after the one who started it, and late on a busy machine
-_USER = pwd.getpwuid(os.getuid()).pw_name
-# The JVM keeps its counters in /tmp whatever TMPDIR says. The second is pytest's, for `tmp_path`.
-_EXPECTED = (f"hsperfdata_{_USER}", f"pytest-of-{_USER}")
 _OWN = "longhaul-tests-"  # short: a socket's path has 108 bytes at most
+# The second is pytest's, for `tmp_path`.
+_EXPECTED = (_OWN, f"pytest-of-{getpass.getuser()}")
 
 
 @pytest.hookimpl(trylast=True)  # after pytest has chosen the folder for `tmp_path`
@@ -64,23 +58,15 @@ class LeftBehind:
     """
 
     def __init__(self, outside: Path, own: tuple[Path, ...]) -> None:
-        self._own = own
-        self._shared = {*SHARED, outside}
-        self._quiet = {each for each in _QUIET if each != Path.home()} - self._shared
-        self._before = set(_entries(self._shared | self._quiet))
-        self._seconds = seconds_of_others(own)
-        self._wrong = [f"found: {_ABSENT}"] if _ABSENT.exists() else []
-        self._doubtful: list[str] = []
+        self._outside, self._own = outside, own
+        self._before = set(_entries(outside))
+        self._wrong: list[str] = []
 
     @pytest.hookimpl(trylast=True)  # the workers have ended by then
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        for process in _ended(self._own):
-            self._wrong.append(f"still running: {process}")
-        new = set(_entries(self._shared | self._quiet)) - self._before
-        others = others_worked(self._seconds, seconds_of_others(self._own))
-        for path in sorted(new):
-            is_doubtful = path.parent in self._shared and others
-            (self._doubtful if is_doubtful else self._wrong).append(f"left: {path}")
+        self._wrong = [f"still running: {each}" for each in _killed(self._own)]
+        new = sorted(set(_entries(self._outside)) - self._before)
+        self._wrong += [f"left: {path}" for path in new]
         if self._wrong and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -88,70 +74,35 @@ class LeftBehind:
         if self._wrong:
             terminalreporter.section("outside of the run's own folders", red=True)
             terminalreporter.write("".join(f"{line}\n" for line in self._wrong))
-        if self._doubtful:
-            terminalreporter.section("by these tests, or by another program", yellow=True)
-            terminalreporter.write("".join(f"{line}\n" for line in self._doubtful))
 
 
-def _entries(folders: Iterable[Path]) -> Iterator[Path]:
-    """What this user owns directly in the folders."""
-    for folder in folders:
-        with suppress(FileNotFoundError), os.scandir(folder) as entries:
-            for each in entries:
-                with suppress(FileNotFoundError):  # deleted meanwhile
-                    is_ours = each.stat(follow_symlinks=False).st_uid == os.getuid()
-                    is_of_a_run = each.name in _EXPECTED or each.name.startswith(_OWN)
-                    if is_ours and not is_of_a_run:
-                        yield folder / each.name
+def _entries(folder: Path) -> Iterable[Path]:
+    found = () if folder == _SHARED else folder.iterdir()
+    return (each for each in found if not each.name.startswith(_EXPECTED))
 
 
-def _processes() -> Iterator[psutil.Process]:
-    """Those of this user but this process and the ones that it descends from."""
-    above = {os.getpid(), *(each.pid for each in psutil.Process().parents())}
+def _killed(own: tuple[Path, ...]) -> list[str]:
+    """Wait a little for the run's processes, and kill and name those that go on."""
+    until, named = time.monotonic() + _GRACE_S, []
+    while (left := _running(own)) and time.monotonic() < until:
+        time.sleep(0.1)
+    for each in left:
+        with suppress(psutil.Error):
+            named.append(f"{each.pid} {' '.join(each.cmdline())[:200]}")
+            each.kill()
+    return named
+
+
+def _running(own: tuple[Path, ...]) -> list[psutil.Process]:
+    """The processes with a folder of the run in their environment or command, or that work there.
+
+    But for this one and those that it descends from.
+    """
+    above, found = {os.getpid(), *(each.pid for each in psutil.Process().parents())}, []
     for each in psutil.process_iter():
         with suppress(psutil.Error):  # it ends, or is another user's
-            if each.pid not in above and each.uids().real == os.getuid() and each.cmdline():
-                yield each
-
-
-def _belongs(process: psutil.Process, own: tuple[Path, ...]) -> bool:
-    """Whether it has a folder of the run in its environment or command, or works there."""
-    with suppress(psutil.Error):
-        words = [*process.environ().values(), *process.cmdline(), f"{process.cwd()}/"]
-        return any(f"{folder}/" in f"{word}/" for folder in own for word in words)
-    return False
-
-
-def _ended(own: tuple[Path, ...]) -> list[str]:
-    """Wait a little for the run's processes, and kill and name those that go on."""
-    until = time.monotonic() + _GRACE_S
-    while left := [each for each in _processes() if _belongs(each, own)]:
-        if time.monotonic() > until:
-            return [name for each in left if (name := _killed(each))]
-        time.sleep(0.1)
-    return []
-
-
-def _killed(process: psutil.Process) -> str:
-    with suppress(psutil.Error):
-        name = " ".join(process.cmdline())
-        process.kill()
-        return f"{process.pid} {name[:200]}"
-    return ""
-
-
-def seconds_of_others(own: tuple[Path, ...]) -> dict[psutil.Process, float]:
-    """The CPU time so far of each process of this user that has nothing to do with the run."""
-    found = {}
-    for each in _processes():
-        with suppress(psutil.Error):
-            if not _belongs(each, own):
-                found[each] = sum(each.cpu_times()[:4])  # with the children that it waited for
+            words = [*each.environ().values(), *each.cmdline(), each.cwd()]
+            is_own = any(f"{folder}/" in f"{word}/" for folder in own for word in words)
+            if is_own and each.cmdline() and each.pid not in above:
+                found.append(each)
     return found
-
-
-def others_worked(
-    before: Mapping[psutil.Process, float], after: Mapping[psutil.Process, float]
-) -> bool:
-    """Whether another program may have made what appeared meanwhile."""
-    return before != after

@@ -1,4 +1,7 @@
-"""The output of the benchmarks, without a check of the figures."""
+"""The output of the benchmarks, without a check of the figures.
+
+`spark_start` runs what `spark_throughput` runs, and takes minutes: the first run of each JVM.
+"""
 
 import json
 import subprocess
@@ -17,7 +20,6 @@ LIMIT_S = 900
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["-m", "benchmarks.spark_start", "--runs", "1"],
         ["-m", "benchmarks.spark_throughput", "--runs", "1", "--mb", "2"],
         ["-m", "benchmarks.parts", "--runs", "1", "--mb", "2", "--parts", "2"],
         ["-m", "benchmarks.plain_python", "--runs", "1", "--files", "1", "--mb", "1"],

@@ -1,31 +1,25 @@
 """A run of the tests that leaves something on the machine fails, and says what."""
 
-import ast
+import getpass
 import os
-import pwd
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
 
-from tests.left_behind import others_worked, seconds_of_others
 from tests.patience import DEADLINE_S
-from tests.shared_spark import leading_to_spark, uses, uses_spark
+from tests.shared_spark import uses_spark
 
-USER = pwd.getpwuid(os.getuid()).pw_name
+USER = getpass.getuser()
 REPOSITORY = Path(__file__).parents[2]
 PLUGIN = """
-from pathlib import Path
 from tests import left_behind
 
 pytest_plugins = ["tests.left_behind"]
-left_behind.SHARED = ()  # only where TMPDIR points: others use the machine's own
 left_behind._GRACE_S = 0.2
-left_behind.others_worked = lambda before, after: {others}
 """
 # Where the run's files belong, and where they do not.
 QUIET = """
@@ -55,11 +49,11 @@ def test():
 class Ran:
     """A run of pytest over one test, and what it left."""
 
-    def __init__(self, folder: Path, test: str, *more: str, others: bool = False) -> None:
+    def __init__(self, folder: Path, test: str, *more: str) -> None:
         self.outside, project = folder / "outside", folder / "project"
         self.outside.mkdir()
         project.mkdir()
-        (project / "conftest.py").write_text(PLUGIN.format(others=others))
+        (project / "conftest.py").write_text(PLUGIN)
         (project / "test_one.py").write_text(test)
         (project / "pytest.ini").write_text(f"[pytest]\npythonpath = {REPOSITORY}\n")
         done = subprocess.run(
@@ -88,12 +82,6 @@ def test_a_file_beside_the_runs_own_folder_fails_the_run(tmp_path: Path, workers
     assert ran.output.count(f"left: {ran.outside}/stray\n") == 1
 
 
-def test_a_file_that_another_program_may_have_made_is_named_only(tmp_path: Path) -> None:
-    ran = Ran(tmp_path, A_FILE, others=True)
-    assert ran.code == pytest.ExitCode.OK
-    assert f"left: {ran.outside}/stray\n" in ran.output
-
-
 def test_a_process_that_goes_on_fails_the_run_and_is_ended(tmp_path: Path) -> None:
     ran = Ran(tmp_path, A_PROCESS)
     pid = int((tmp_path / "pid").read_text())
@@ -103,51 +91,7 @@ def test_a_process_that_goes_on_fails_the_run_and_is_ended(tmp_path: Path) -> No
         assert psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
-def test_a_program_that_worked_meanwhile_may_have_made_what_appeared(tmp_path: Path) -> None:
-    endless = [sys.executable, "-c", "while True: pass"]
-    with subprocess.Popen(endless, env={}) as other:
-        process = psutil.Process(other.pid)
-        own = (tmp_path,)
-        before, until = seconds_of_others(own), time.monotonic() + 10
-        while seconds_of_others(own)[process] == before[process] and time.monotonic() < until:
-            time.sleep(0.02)
-        after = seconds_of_others(own)
-        other.kill()
-    assert others_worked({process: before[process]}, {process: after[process]})
-    assert not others_worked(before, before)
-    assert others_worked(before, {})  # it ended
-
-
 # One worker runs the tests that share a session of Spark, and only those.
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        "def test_a(spark): ...",
-        "@pytest.fixture\ndef frame(*, spark): ...",
-        "def test_a(request): request.getfixturevalue('spark')",
-        "@pytest.mark.usefixtures('tmp_path', 'spark')\ndef test_a(): ...",
-    ],
-)
-def test_a_file_uses_spark_if_a_test_or_a_fixture_asks_for_it(code: str) -> None:
-    assert uses(ast.parse(code), {"spark"})
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        "def test_a(tmp_path): start('spark')",
-        "from pyspark.sql import SparkSession\ndef test_a(cloud): spark = cloud",
-    ],
-)
-def test_a_file_that_names_spark_in_another_way_does_not_use_it(code: str) -> None:
-    assert not uses(ast.parse(code), {"spark"})
-
-
-def test_fixtures_that_lead_to_spark_are_found_through_others() -> None:
-    assert {"spark", "make_attempt", "attempts"} <= leading_to_spark()
-    assert leading_to_spark().isdisjoint({"cloud", "remote", "tmp_path", "make_job"})
 
 
 def test_files_with_processes_of_their_own_run_on_any_worker() -> None:

@@ -1,6 +1,7 @@
 """The conventions of the repository's Markdown pages."""
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -86,3 +87,8 @@ def test_every_page_and_decision_that_the_code_names_exists() -> None:
         for name, anchor in re.findall(r"(docs/[\w/-]+\.md)(?:#([\w-]+))?", text):
             assert (ROOT / name).exists(), f"{file}: {name}"
             assert not anchor or anchor in anchors(ROOT / name), f"{file}: {name}#{anchor}"
+
+
+@pytest.mark.slow
+def test_the_site_is_built_without_a_warning() -> None:
+    subprocess.run(["/usr/bin/make", "docs"], cwd=ROOT, check=True)
