@@ -153,10 +153,8 @@ N ?= 20000
 fuzz: .venv/.set-up-dev ## Send messages that anybody might write to the dispatcher (N=20000)
 	@FUZZ_EXAMPLES=$(N) $(BIN)/pytest -q tests/handlers/test_any_message.py tests/handlers/test_secrets.py
 .PHONY: oracles
-oracles: .venv/.set-up-dev ## Compare the fakes with engines of AWS that others wrote
-	@$(BIN)/python -m tests.oracles.install
-	@$(BIN)/pytest $(PARALLEL) -m slow -q tests/oracles tests/contract tests/fidelity \
-	  tests/simulation/conformance
+oracles: .venv/.set-up-dev ## Compare the fakes with DynamoDB Local
+	@$(BIN)/pytest $(PARALLEL) -m slow -q -rs tests/oracles tests/contract tests/fidelity
 
 # Of its own, so that tests need none of it.
 .cache/docs/.set-up: docs/requirements.lock

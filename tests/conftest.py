@@ -4,7 +4,6 @@ import gc
 import importlib
 import os
 from collections.abc import Iterator
-from contextlib import closing
 from functools import cache
 from typing import Any
 
@@ -101,8 +100,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 @pytest.fixture(scope="session")
-def oracles(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """`tests.oracles.engines.Oracles`, which is imported only where a test needs it."""
-    engines = importlib.import_module("tests.oracles.engines")
-    with closing(engines.Oracles(tmp_path_factory.mktemp("oracles"))) as running:
-        yield running
+def oracle() -> Iterator[str]:
+    """The endpoint of DynamoDB Local, which is imported only where a test needs it."""
+    with importlib.import_module("tests.oracles.dynamodb_local").dynamodb_local() as endpoint:
+        yield endpoint

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -23,9 +23,6 @@ from simulation.aws.leases_table import creation
 from simulation.aws.shapes import checked
 from tests.builders import NOW, changed, running, stage
 
-if TYPE_CHECKING:
-    from tests.oracles.engines import Oracles
-
 NUMBERS = LeaseSettings()
 STAGE = stage(slots=2)
 
@@ -40,14 +37,14 @@ def after(lease: Lease, kind: OutcomeClass) -> Lease:
 
 @dataclass(frozen=True)
 class Aws:
-    """The strict fakes, moto, or engines that others wrote. `fake` is None for the others."""
+    """The strict fakes, moto, or DynamoDB Local. `fake` is None for the others."""
 
     client: Callable[..., Any]
     clock: Clock
     fake: FakeAws | None = None
 
 
-@pytest.fixture(params=["strict", "moto", pytest.param("oracles", marks=pytest.mark.slow)])
+@pytest.fixture(params=["strict", "moto", pytest.param("oracle", marks=pytest.mark.slow)])
 def aws(request: pytest.FixtureRequest) -> Iterator[Aws]:
     if request.param == "strict":
         fake = FakeAws(around=checked)
@@ -59,9 +56,9 @@ def aws(request: pytest.FixtureRequest) -> Iterator[Aws]:
         with moto_account() as client:
             yield Aws(client, SystemClock())
     else:
-        oracles: Oracles = request.getfixturevalue("oracles")
-        with oracles.account() as account:
-            yield Aws(account.client, SystemClock())
+        from tests.oracles.dynamodb_local import account_at  # noqa: PLC0415 - as above
+
+        yield Aws(account_at(request.getfixturevalue("oracle")), SystemClock())
 
 
 @pytest.fixture

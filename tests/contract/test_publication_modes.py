@@ -116,9 +116,7 @@ def test_append_of_a_later_run_replaces_what_the_earlier_one_of_its_job_had_adde
 
 
 # Stock moto closes an object's content while another thread reads it.
-@pytest.mark.parametrize(
-    "aws", ["strict", pytest.param("oracles", marks=pytest.mark.slow)], indirect=True
-)
+@pytest.mark.parametrize("aws", ["strict"], indirect=True)
 def test_concurrent_appends_are_all_kept(s3: Any, writer: Writer) -> None:
     outputs = [writer.upload(s3, f"job-{n}", {"part-0.csv": b"%d" % n}, "append") for n in range(6)]
     with ThreadPoolExecutor(len(outputs)) as pool:

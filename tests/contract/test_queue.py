@@ -53,8 +53,6 @@ def test_message_is_visible_at_once_after_a_timeout_of_zero(jobs: Jobs) -> None:
     assert len(jobs.receive()) == 1
 
 
-# LocalStack does not know the limit (tests/fidelity).
-@pytest.mark.parametrize("aws", ["strict", "moto"], indirect=True)
 def test_visibility_beyond_twelve_hours_returns_beyond_limit(aws: Aws, jobs: Jobs) -> None:
     handle = jobs.held()
     aws.clock.sleep(0.01)

@@ -1,8 +1,7 @@
 """The engines whose answers the table compares."""
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import pytest
 
@@ -10,9 +9,6 @@ from longhaul.core.clients import SystemClock
 from simulation.aws.cloud import FakeAws
 from simulation.aws.shapes import checked
 from tests.contract.conftest import Aws
-
-if TYPE_CHECKING:
-    from tests.oracles.engines import Oracles
 
 Engine = Callable[[], AbstractContextManager[Aws]]
 """From nothing to the engine without any state."""
@@ -24,13 +20,10 @@ def _fake() -> Iterator[Aws]:
     yield Aws(fake.client, fake.clock, fake)
 
 
-def _oracle(oracles: "Oracles") -> Engine:
-    @contextmanager
-    def engine() -> Iterator[Aws]:
-        with oracles.account() as account:
-            yield Aws(account.client, SystemClock())
+def _oracle(endpoint: str) -> Engine:
+    from tests.oracles.dynamodb_local import account_at  # noqa: PLC0415 - as moto's below
 
-    return engine
+    return lambda: nullcontext(Aws(account_at(endpoint), SystemClock()))
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +35,7 @@ def engine(
     if request.param == "fake":
         yield _fake
     elif request.param == "oracle":
-        yield _oracle(request.getfixturevalue("oracles"))
+        yield _oracle(request.getfixturevalue("oracle"))
     else:
         # `make check` asks the fakes alone: moto and its server are two fifths of all its imports.
         from tests.fidelity.moto_engines import embedded, stock  # noqa: PLC0415

@@ -11,8 +11,8 @@ from moto.moto_api._internal.models import moto_api_backend
 from longhaul.core.clients import SystemClock
 from longhaul.local.cloud import EmbeddedAws
 from longhaul.local.credentials import aws_client
+from simulation.aws.service import REGION
 from tests.contract.conftest import Aws
-from tests.oracles.engines import REGION
 from tests.servers import moto_server, repaired
 
 # Moto's own failures (status 500) are answers too.

@@ -46,7 +46,7 @@ class Rule:
         source: The page of AWS's documentation, or the recording.
         fake: The strict fakes' answer, where it differs.
         embedded: The answer of the embedded AWS (moto with its repairs), where it differs.
-        oracle: The answer of DynamoDB Local or LocalStack, where it differs.
+        oracle: The answer of DynamoDB Local, where it differs.
         why: Who is right where one differs, and what follows for Longhaul.
         repair: What makes moto answer so. Stock moto is asked too.
     """

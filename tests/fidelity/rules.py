@@ -25,14 +25,3 @@ RULES: Mapping[str, Sequence[Rule]] = {
     "Step Functions": [*stepfunctions.RULES, *states.RULES],
 }
 ENGINES = ("fake", "stock", "embedded", "oracle")
-LACKING: Mapping[str, Mapping[str, str]] = {
-    "fake": {},
-    "stock": {},
-    "embedded": {},
-    "oracle": {
-        "Glue": "LocalStack's free edition has no catalog",
-        "ECS": "LocalStack's free edition runs no tasks",
-        "Step Functions": "LocalStack's Step Functions and moto's are one code base",
-    },
-}
-"""By engine, the services that it lacks or that say nothing new there, with the reason."""

@@ -145,9 +145,6 @@ def upload_to(s3: Any, key: str, **more: Any) -> tuple[Any, dict[str, Any], dict
 @RULES.add(
     "the same ETag",
     f"{COMPLETE}; recorded by LocalStack",
-    oracle="NoSuchUpload",
-    why="LocalStack forgets an upload that it has completed. The 200 says nothing about the"
-    " object: the publisher looks at what is there",
 )
 def upload_completed_twice(aws: Aws) -> str:
     s3, named, completion = upload(aws, ChecksumAlgorithm="CRC32")

@@ -9,7 +9,6 @@ from tests.fidelity.rule import NOT_ASKED, Repair, Rules, recorded
 DAY_S = 24 * 3600
 NOT_IN_FLIGHT = "AWS.SimpleQueueService.MessageNotInflight"
 LAPSED = ("ok", NOT_IN_FLIGHT)
-TWELVE_HOURS = "LocalStack does not know the limit of 12 hours"
 REAL_TIME = "It takes a minute or more, and this engine's clock is the real one"
 VISIBILITY = "API_ChangeMessageVisibility"
 TAKEN = "moto takes it. The fakes, which all of Longhaul's handlers meet, refuse it"
@@ -114,7 +113,7 @@ def visibility_with_an_older_handle_while_a_newer_receive_holds_the_message(aws:
     return extended(sqs, url, handle)
 
 
-@RULES.add("InvalidParameterValue", VISIBILITY, oracle="ok", why=TWELVE_HOURS)
+@RULES.add("InvalidParameterValue", VISIBILITY)
 def visibility_of_43_200_s_a_moment_after_the_receive(aws: Aws) -> str:
     sqs, url = queue(aws)
     handle = held(sqs, url)
@@ -122,7 +121,7 @@ def visibility_of_43_200_s_a_moment_after_the_receive(aws: Aws) -> str:
     return extended(sqs, url, handle, 43_200)
 
 
-@RULES.add("InvalidParameterValue", VISIBILITY, oracle="ok", why=TWELVE_HOURS)
+@RULES.add("InvalidParameterValue", VISIBILITY)
 def visibility_of_43_201_s(aws: Aws) -> str:
     sqs, url = queue(aws)
     return extended(sqs, url, held(sqs, url), 43_201)
@@ -211,9 +210,7 @@ def visibility_of_43_100_s(aws: Aws) -> str:
     return extended(sqs, url, held(sqs, url), 43_100)
 
 
-@RULES.add(
-    "ok, InvalidParameterValue", VISIBILITY, embedded=NOT_ASKED, oracle=NOT_ASKED, why=REAL_TIME
-)
+@RULES.add("ok, InvalidParameterValue", VISIBILITY, embedded=NOT_ASKED, why=REAL_TIME)
 def visibility_of_a_message_received_11_hours_ago(aws: Aws) -> str:
     sqs, url = queue(aws)
     send(sqs, url)
@@ -237,7 +234,6 @@ def message_with_a_delay(aws: Aws) -> str:
     "0 visible, 0 in flight, 0 delayed, InvalidParameterValue",
     "API_SetQueueAttributes",
     embedded=NOT_ASKED,
-    oracle=NOT_ASKED,
     why=REAL_TIME,
 )
 def message_in_flight_at_the_end_of_its_retention(aws: Aws) -> str:

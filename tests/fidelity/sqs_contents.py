@@ -102,9 +102,8 @@ RULES.row(
     sent(MessageAttributes=attributes(11)),
     INVALID,
     METADATA,
-    oracle="ok",
     embedded="ok",
-    why=f"LocalStack does not count attributes. {TAKEN}",
+    why=TAKEN,
 )
 RULES.row(
     "attributes counted in the size",
@@ -119,8 +118,6 @@ RULES.row(
     sent(DelaySeconds=901),
     INVALID,
     SEND,
-    oracle="ok",
-    why="LocalStack takes any delay",
 )
 
 
@@ -147,8 +144,7 @@ def batch_of_more_than_one_mib(aws: Aws) -> str:
     "a: InvalidParameterValue, b: sent",
     recorded("sqs/test_sqs.py::test_send_batch_message_size", "2024-04"),
     embedded=NOT_ASKED,
-    oracle="a: InvalidParameterValueException, b: sent",
-    why="moto refuses the whole batch. LocalStack gives the exception's name in place of the code",
+    why="moto refuses the whole batch",
 )
 def batch_with_one_body_beyond_the_queues_own_limit(aws: Aws) -> str:
     sqs, url = queue(aws, MaximumMessageSize="1024")

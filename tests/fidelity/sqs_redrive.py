@@ -8,7 +8,6 @@ from tests.contract.refusals import code_of
 from tests.fidelity.rule import NOT_ASKED, Rules, recorded
 from tests.fidelity.sqs import DAY_S, REAL_TIME, queue, received, send
 
-MOVED_ON = "LocalStack moves the message itself; on AWS it comes back as a new one"
 REDRIVE = "sqs-configure-dead-letter-queue-redrive"
 MOVE = "API_StartMessageMoveTask"
 NO_MOVES = "moto has no move tasks. `longhaul rerun` needs none"
@@ -111,8 +110,7 @@ def moved(aws: Aws, sqs: Any, dead: str, **destination: str) -> str:
     "FAILED CouldNotDetermineMessageSource, job",
     MOVE,
     embedded=NOT_ASKED,
-    oracle="FAILED AttributeError, no message",
-    why=f"LocalStack fails over the missing source. {NO_MOVES}",
+    why=NO_MOVES,
 )
 def redrive_of_a_message_that_was_sent_to_the_queue(aws: Aws) -> str:
     sqs, dead, _ = dead_letter_queue(aws)
@@ -124,8 +122,7 @@ def redrive_of_a_message_that_was_sent_to_the_queue(aws: Aws) -> str:
     "COMPLETED, v, receive 1",
     REDRIVE,
     embedded=NOT_ASKED,
-    oracle="COMPLETED, v, receive 3",
-    why=f"{MOVED_ON}. {NO_MOVES}",
+    why=NO_MOVES,
 )
 def redrive_of_a_dead_letter_to_its_source(aws: Aws) -> str:
     sqs, dead, source = dead_letter_queue(aws)
@@ -149,7 +146,6 @@ def redrive_of_a_dead_letter_to_its_source(aws: Aws) -> str:
     "job, 14 days after it was sent no message",
     "sqs-dead-letter-queues",
     embedded=NOT_ASKED,
-    oracle=NOT_ASKED,
     why=REAL_TIME,
 )
 def age_of_a_dead_letter(aws: Aws) -> str:

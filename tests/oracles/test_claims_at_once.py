@@ -1,10 +1,8 @@
 """Claims and settles from many threads on Amazon's DynamoDB Local."""
 
 import random
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
-from pathlib import Path
+from typing import Any
 
 import pytest
 from botocore.config import Config
@@ -20,8 +18,7 @@ from longhaul.core.verdict import OutcomeClass
 from simulation.aws.leases_table import creation
 from tests.builders import NOW, changed, running, stage
 from tests.contract.conftest import after, other
-from tests.oracles.engines import Account, Oracles
-from tests.oracles.servers import addresses
+from tests.oracles.dynamodb_local import account_at
 
 pytestmark = pytest.mark.slow
 STAGE = stage(slots=5)
@@ -29,26 +26,23 @@ CLAIMS = 24
 
 
 @pytest.fixture
-def leases(account: Account) -> DynamoLeases:
+def records(oracle: str) -> Records:
     # Threads may share a client; each claim of a thread is a connection of its own.
     config = Config(max_pool_connections=CLAIMS)
-    client = account.client("dynamodb", config=config)
-    return DynamoLeases(Records(client, "leases", SystemClock(), random.Random(1)))
+    client: Any = account_at(oracle)("dynamodb", config=config)
+    client.create_table(**creation("leases"))
+    return Records(client, "leases", SystemClock(), random.Random(1))
 
 
 @pytest.fixture
-def account(oracles: Oracles) -> Iterator[Account]:
-    with oracles.account() as made:
-        made.client("dynamodb").create_table(**creation("leases"))
-        yield made
+def leases(records: Records) -> DynamoLeases:
+    return DynamoLeases(records)
 
 
 def test_claims_at_once_take_as_many_slots_as_there_are_and_settles_free_them(
-    account: Account, leases: DynamoLeases
+    records: Records, leases: DynamoLeases
 ) -> None:
-    slots = DynamoSlots(
-        Records(account.client("dynamodb"), "leases", SystemClock(), random.Random(1))
-    )
+    slots = DynamoSlots(records)
 
     def claim(n: int) -> Lease | None:
         wanted = other(running(), n)
@@ -79,7 +73,7 @@ def test_claims_at_once_take_as_many_slots_as_there_are_and_settles_free_them(
     assert {row.state for row in rows.values()} == {State.RELEASED}
 
 
-def test_claims_of_one_job_at_once_have_one_winner(account: Account, leases: DynamoLeases) -> None:
+def test_claims_of_one_job_at_once_have_one_winner(records: Records, leases: DynamoLeases) -> None:
     def claim(n: int) -> bool:
         rival = changed(running(), message_id=f"m-{n}")
         try:
@@ -91,21 +85,5 @@ def test_claims_of_one_job_at_once_have_one_winner(account: Account, leases: Dyn
     with ThreadPoolExecutor(CLAIMS) as pool:
         won = list(pool.map(claim, range(CLAIMS)))
     assert won.count(True) == 1
-    slots = DynamoSlots(
-        Records(account.client("dynamodb"), "leases", SystemClock(), random.Random(1))
-    )
+    slots = DynamoSlots(records)
     assert slots.room(STAGE, NOW).free == STAGE.slots - 1
-
-
-def test_servers_listen_on_this_machine_alone(account: Account) -> None:
-    account.client("sqs")
-    assert addresses() <= {"127.0.0.1", "::ffff:127.0.0.1", "::1"}
-
-
-def test_servers_end_with_the_tests(tmp_path: Path) -> None:
-    with closing(Oracles(tmp_path)) as short:
-        account = Account(short)
-        account.client("dynamodb")
-        account.client("sqs")
-        before = addresses(ports=True)
-    assert len(before - addresses(ports=True)) >= 2

@@ -13,6 +13,7 @@ from simulation.aws.stepfunctions.interpreter import Done, Failed, Interpreter, 
 from simulation.aws.stepfunctions.sync import RunTaskSync
 from tests.simulation.conformance.played import Played, played
 from tests.simulation.conformance.scripts import (
+    DEFINITION,
     FunctionAnswer,
     Player,
     Raises,
@@ -32,10 +33,9 @@ def play(script: Script) -> Played:
     timeline = Timeline(aws.clock)
     player = Player(script, aws)
     sfn = aws.stepfunctions
-    machine = sfn.create_state_machine(
-        name="Longhaul", definition=script.definition, roleArn="role"
-    )["stateMachineArn"]
-    run_task = RunTaskSync(timeline, aws.ecs)
+    machine = sfn.create_state_machine(name="Longhaul", definition=DEFINITION, roleArn="role")[
+        "stateMachineArn"
+    ]
 
     def invoke(parameters: dict[str, Any], done: Callable[[Result], None]) -> _Invocation:
         player.invoke(
@@ -47,10 +47,7 @@ def play(script: Script) -> Played:
 
     integrations: dict[str, Any] = {
         "arn:aws:states:::lambda:invoke": invoke,
-        "arn:aws:states:::ecs:runTask.sync": run_task,
-        "arn:aws:states:::emr-serverless:startJobRun.sync": lambda parameters, done: run_task(
-            player.start_job_run(parameters), done
-        ),
+        "arn:aws:states:::ecs:runTask.sync": RunTaskSync(timeline, aws.ecs),
     }
     sfn.engine = engine = Interpreter(timeline, sfn, integrations, random.Random(1))
     events: list[tuple[str, str]] = []

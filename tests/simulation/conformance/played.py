@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from simulation.aws.service import Gate
-from tests.simulation.conformance.scripts import WITH_EMR, Player
+from tests.simulation.conformance.scripts import DEFINITION, Player
 
-_MACHINE = json.loads(WITH_EMR)
+_MACHINE = json.loads(DEFINITION)
 _PARALLEL = _MACHINE["States"]["RunUnderLease"]
 BRANCHES: Mapping[str, str] = {
     state: name
@@ -32,7 +32,7 @@ class Played:
 
     Attributes:
         steps: The events of the history, by branch.
-        calls: The payloads, by function, and the parameters of StartJobRun.
+        calls: The payloads, by function.
         ecs: RunTask and StopTask with their arguments.
     """
 

@@ -11,9 +11,7 @@ from threading import RLock
 from typing import Any
 
 from longhaul.cdk.definition import definition
-from longhaul.engines.emr_serverless.states import EmrJobRun, emr_states
 from longhaul.engines.fargate.states import fargate_states
-from longhaul.engines.states import JobStates
 from simulation.aws.cloud import FakeAws
 from simulation.aws.ecs.client import Failure, Task
 
@@ -24,40 +22,17 @@ RUN_TASK: Mapping[str, Any] = {
 ROLES: Mapping[str, str] = {"main": "arn:aws:iam::123456789012:role/job"}
 
 
-def _machine(*others: JobStates) -> str:
-    return json.dumps(
-        definition(
-            engines=[fargate_states(RUN_TASK, "Longhaul", ROLES, "aws"), *others],
-            heartbeat_arn="heartbeat",
-            heartbeat_timeout_s=30,
-            settle_arn="settle",
-            settle_timeout_s=60,
-            beat_ceiling_s=15,
-            partition="aws",
-        )
-    )
-
-
-DEFINITION = _machine()
-WITH_EMR = _machine(
-    emr_states(
-        EmrJobRun(
-            run={
-                "ApplicationId": "00fq5n6h21j9rn09",
-                "EntryPoint": "s3://assets/entry.py",
-                "EntryPointArguments": ["{}"],
-            },
-            roles=ROLES,
-            spark="--conf spark.archives=s3://assets/code.zip#code",
-            workers={
-                "small": "--conf spark.driver.cores=1",
-                "large": "--conf spark.driver.cores=8",
-            },
-        ),
-        "aws",
+DEFINITION = json.dumps(
+    definition(
+        engines=[fargate_states(RUN_TASK, "Longhaul", ROLES, "aws")],
+        heartbeat_arn="heartbeat",
+        heartbeat_timeout_s=30,
+        settle_arn="settle",
+        settle_timeout_s=60,
+        beat_ceiling_s=15,
+        partition="aws",
     )
 )
-"""The machine of a stack that has the engine emr-serverless too."""
 
 INPUT: Mapping[str, Any] = {
     "version": 1,
@@ -132,8 +107,6 @@ class Script:
         ends_in: The task ends on entry into this state, instead of after a number of beats.
         stopped_in: An operator stops the execution on entry into this state.
         changes: Changes of INPUT.
-        engine: The engine that the job asks for, on the machine that knows both. None: on the
-            machine of a stack without EMR Serverless.
     """
 
     beats: tuple[FunctionAnswer, ...] = (beat("wait"),)
@@ -143,16 +116,10 @@ class Script:
     ends_in: str | None = None
     stopped_in: str | None = None
     changes: Mapping[str, Any] = field(default_factory=dict)
-    engine: str | None = None
-
-    @property
-    def definition(self) -> str:
-        return DEFINITION if self.engine is None else WITH_EMR
 
     @property
     def input(self) -> str:
-        engine = {"engine": self.engine} if self.engine else {}
-        return json.dumps({**INPUT, **engine, **self.changes})
+        return json.dumps({**INPUT, **self.changes})
 
 
 class Player:
@@ -163,7 +130,7 @@ class Player:
     """
 
     def __init__(self, script: Script, aws: FakeAws) -> None:
-        self.calls: dict[str, list[Any]] = {"heartbeat": [], "settle": [], "startJobRun": []}
+        self.calls: dict[str, list[Any]] = {"heartbeat": [], "settle": []}
         self._script = script
         self._aws = aws
         self._task: Task | None = None
@@ -177,11 +144,6 @@ class Player:
         )
         aws.ecs.containers = self
         aws.ecs.before_launch = self._before_launch
-
-    def start_job_run(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """The RunTask that plays the job run: the machine looks into neither's result."""
-        self.calls["startJobRun"].append(dict(parameters))
-        return {**RUN_TASK, "TaskDefinition": "Longhaul-small"}
 
     def invoke(self, function: str, payload: Any, answer: Callable[[FunctionAnswer], None]) -> None:
         with self._lock:

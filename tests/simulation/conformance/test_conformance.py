@@ -10,10 +10,8 @@ from dataclasses import replace
 import pytest
 
 from simulation.aws.service import RefusedError
-from tests.oracles.install import NotInstalledError
 from tests.simulation.conformance import in_simulation
 from tests.simulation.conformance.in_moto import repaired_moto
-from tests.simulation.conformance.in_oracle import oracle
 from tests.simulation.conformance.played import Played
 from tests.simulation.conformance.scripts import (
     NO_CAPACITY,
@@ -88,22 +86,6 @@ BEYOND_ANY_CATCH: Mapping[str, Script] = {
         beats=LONG_WAIT, ends_in="Wait", settles=({"outcome": "x" * 262_144},)
     ),
 }
-IN_ORACLE = {
-    name: script
-    for name, script in {**TO_THE_END, **SOMETHING_STOPPED, **BEYOND_ANY_CATCH}.items()
-    # The oracle does not know States.DataLimitExceeded. AWS documents it.
-    if name != "settle's answer is too long"
-}
-ON_EMR = {
-    "a size that the definition does not know": Script(
-        beats=LONG_WAIT, engine="emr-serverless", changes={"size": "huge"}
-    ),
-    "a job for Fargate on the machine that knows both engines": Script(engine="fargate"),
-    **{
-        f"on EMR Serverless, {name}": replace(script, engine="emr-serverless")
-        for name, script in IN_ORACLE.items()
-    },
-}
 Play = Callable[[Script], Played]
 
 
@@ -111,15 +93,6 @@ Play = Callable[[Script], Played]
 def in_moto() -> Iterator[Play]:
     with repaired_moto() as play:
         yield play
-
-
-@pytest.fixture(scope="module")
-def in_oracle() -> Iterator[Play]:
-    try:
-        with oracle() as play:
-            yield play
-    except NotInstalledError as reason:
-        pytest.skip(str(reason))
 
 
 def states(of: Played) -> Mapping[str, list[str]]:
@@ -193,26 +166,3 @@ def test_run_task_that_starts_nothing_is_settled_under_the_same_error_with_less_
     assert as_aws in str(cause)
     assert shorter == as_moto
     assert simulated == of_moto
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "script", [*IN_ORACLE.values(), *ON_EMR.values()], ids=[*IN_ORACLE.keys(), *ON_EMR.keys()]
-)
-def test_interpreter_of_others_has_the_same_states_calls_and_end(
-    in_oracle: Play, script: Script
-) -> None:
-    simulated, of_others = in_simulation.play(script), in_oracle(script)
-
-    assert states(simulated) == states(of_others)
-    assert without_words(simulated) == without_words(of_others)
-
-
-def without_words(of: Played) -> Played:
-    """Without the events, and without the words that each interpreter chooses for an error."""
-    settles = [
-        call | {"error": call["error"]["Error"]} if "error" in call else call
-        for call in of.calls["settle"]
-    ]
-    words = None if of.error in ("States.Runtime", "States.DataLimitExceeded") else of.cause
-    return replace(of, steps={}, cause=words, calls={**of.calls, "settle": settles})
