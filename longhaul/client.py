@@ -480,14 +480,13 @@ def _checked(
         InvalidRequestError: some can never run.
         NoSuchStageError, RetiredStageError: as `Stack.open_stage`.
     """
-    where, now = stack.open_stage(stage), stack.parts.clock.now()
+    where = stack.open_stage(stage)
     sendable, problems = submissions(
         [each for each in read if isinstance(each, Document)],
         stack.settings,
         where,
         # Of the operating system's: processes that were forked would draw the same numbers.
-        new_ids(now, SystemRandom()),
-        now,
+        new_ids(stack.parts.clock.now(), SystemRandom()),
         is_named=stage is not None,
     )
     problems += [each for each in read if isinstance(each, Problem)]

@@ -5,11 +5,10 @@ from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
-from longhaul.core import claim
-from longhaul.core.claim import PlanRun, decide_claim, new_run
+from longhaul.core.claim import new_run
 from longhaul.core.errors import InvalidRequestError
 from longhaul.core.history import AttemptRecord
-from longhaul.core.lease import Attempt, CommittedOutput, Lease, Receive, State, job_key
+from longhaul.core.lease import Attempt, CommittedOutput, Lease, Receive, job_key
 from longhaul.core.message import JobMessage, Message
 from longhaul.core.policy import parse_request
 from longhaul.core.request import JobRequest
@@ -82,20 +81,6 @@ def message(job_id: str = "january", message_id: str = "m-1", **changes: Any) ->
 def running(**changes: Any) -> Lease:
     """The lease that the first claim writes, at NOW."""
     return changed(new_run(None, message(), stage(), LeaseSettings(), NOW), **changes)
-
-
-def planned(old: Lease | None = None, at: datetime = NOW + timedelta(days=3)) -> Lease:
-    """The row of a job that is to begin later."""
-    body = {**BODY, "start_at": at.isoformat()}
-    sent = message(request=JobRequest.model_validate(body), message_id="planned")
-    plan = decide_claim(
-        old and replace(old, state=State.CANCELLED),
-        sent,
-        LeaseSettings(),
-        NOW,
-    )
-    assert isinstance(plan, PlanRun)
-    return claim.planned(plan, sent, stage(), LeaseSettings(), NOW)
 
 
 def record(n: int = 1, **changes: Any) -> AttemptRecord:

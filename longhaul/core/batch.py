@@ -213,8 +213,7 @@ class Messages:
     def defer(self, batch: Batch, messages: Sequence[JobMessage]) -> None:
         """Hide the messages until they are to be looked at again."""
         depth = self.context.queue.depth(batch.stage.queue_url)
-        held = batch.room.running + batch.room.planned
-        waiting = max(len(messages), depth.visible + depth.hidden - held)
+        waiting = max(len(messages), depth.visible + depth.hidden - batch.room.running)
         likely_wait_s = waiting * batch.room.gap_s(self.context.clock.now())
         if depth.hidden >= self.most_hidden:
             likely_wait_s = 0

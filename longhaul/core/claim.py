@@ -6,7 +6,7 @@
 import re
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from longhaul.core import beat
 from longhaul.core.dead_letter import Reason
@@ -58,18 +58,6 @@ class Claim:
 
     replaces: Lease | None
     starts_run: bool
-
-
-@dataclass(frozen=True)
-class PlanRun:
-    """The run is to begin later: take the job iff the row still is `replaces`, and wait.
-
-    From then on the job is one that waits between two attempts, before its first.
-    """
-
-    replaces: Lease | None
-    start_at: datetime
-    starts_run: Literal[True] = True
 
 
 @dataclass(frozen=True)
@@ -125,9 +113,7 @@ class Conflict:
     lease: Lease
 
 
-Decision = (
-    Claim | PlanRun | Probe | Finish | CancelWaiting | Cancelled | Postpone | Duplicate | Conflict
-)
+Decision = Claim | Probe | Finish | CancelWaiting | Cancelled | Postpone | Duplicate | Conflict
 
 
 def decide_claim(
@@ -135,7 +121,7 @@ def decide_claim(
 ) -> Decision:
     """What a received message means for its job."""
     if lease is None:
-        return _begin(None, message, now)
+        return Claim(None, starts_run=True)
     if lease.receive.is_of(message.chain):
         return _decide_own(lease, message, now)
     covered = lease.cancels(message.first_sent_at)
@@ -153,7 +139,7 @@ def decide_claim(
 def _decide_other(lease: Lease, message: JobMessage, now: datetime) -> Decision:
     """Of a message that is not the row's own, and which no cancel covers."""
     if message.again is not None:
-        return _decide_again(lease, message, message.again, now)
+        return _decide_again(lease, message, message.again)
     led_by = message.request.lineage
     # A row without a lineage came from a request by hand, which took the id before. What was
     # refused under the id may have been anybody's.
@@ -166,7 +152,7 @@ def _decide_other(lease: Lease, message: JobMessage, now: datetime) -> Decision:
             return Duplicate()
     if lease.was_over(message.first_sent_at):
         # The new run replaces the row, so what the old run owes is done first.
-        return _begin_again(lease, message, now)
+        return _begin_again(lease)
     fingerprint = message.request.fingerprint()
     if lease.has_outlived(fingerprint, message.first_sent_at):
         # Its run has a dead letter. The row may be of a correction since: no conflict with that.
@@ -178,25 +164,18 @@ def _decide_other(lease: Lease, message: JobMessage, now: datetime) -> Decision:
     return _decide_retry(lease, now)
 
 
-def _begin(old: Lease | None, message: JobMessage, now: datetime) -> Claim | PlanRun:
-    start_at = message.request.start_at
-    if start_at is not None and now < start_at:
-        return PlanRun(old, start_at)
-    return Claim(old, starts_run=True)
-
-
-def _begin_again(old: Lease, message: JobMessage, now: datetime) -> Finish | Claim | PlanRun:
+def _begin_again(old: Lease) -> Finish | Claim:
     """A new run replaces the row, so what the old run owes is done first."""
-    return Finish(old, own=False) if old.owed else _begin(old, message, now)
+    return Finish(old, own=False) if old.owed else Claim(old, starts_run=True)
 
 
-def _decide_again(lease: Lease, message: JobMessage, again: Again, now: datetime) -> Decision:
+def _decide_again(lease: Lease, message: JobMessage, again: Again) -> Decision:
     """A request to run an ended job again starts one run, whatever the end was.
 
     Of two for the same run with different changes, one runs, and the other is a conflict.
     """
     if again.run >= lease.run and lease.state.is_terminal:
-        return _begin_again(lease, message, now)
+        return _begin_again(lease)
     fingerprint = message.request.fingerprint()
     # It may be one that has run, and died, before another change.
     has_run = fingerprint == lease.fingerprint or lease.has_outlived(
@@ -212,7 +191,7 @@ def _decide_later(lease: Lease, message: JobMessage, now: datetime) -> Decision:
     """
     if lease.state is State.RUNNING:
         return Postpone(now + max(_STOPPING, (now - message.first_sent_at) / 10))
-    return _begin_again(lease, message, now)
+    return _begin_again(lease)
 
 
 def _follow_on_first(
@@ -260,8 +239,6 @@ def may_claim_without_message(lease: Lease, now: datetime) -> bool:
     where jobs wait for slots, a dispatcher claims the next attempt from the row alone.
     """
     if lease.state is not State.RELEASED or lease.is_mark or lease.is_cancelled:
-        return False
-    if lease.is_planned:  # it waits as long as any new job does
         return False
     return lease.retry_at is not None and now >= lease.retry_at + _MESSAGE_FIRST
 
@@ -323,7 +300,7 @@ def new_run(
         tags=request.tags or (old.tags if old else {}),
         places=request.where_outputs_go,
         lineage=run_lineage(message, old),
-        again=old is not None and (old.again or old.is_begun),
+        again=old is not None and (old.again or not old.is_mark),
         only=message.again is not None and message.again.only,
         settled_attempt=old.settled_attempt if old else 0,
         cancelled_at=old.cancelled_at if old else None,
@@ -340,22 +317,6 @@ def new_run(
         saved_at=old.saved_at,
         saved_bytes=old.saved_bytes,
         attempt=replace(row.attempt, resumes=old.saved_ref),
-    )
-
-
-def planned(
-    plan: PlanRun, message: JobMessage, stage: Stage, timing: LeaseSettings, now: datetime
-) -> Lease:
-    """The row of a run that begins later: as between two attempts, of which the last is none."""
-    row = new_run(plan.replaces, message, stage, timing, now)
-    number = row.attempt.number - 1
-    execution = row.input.model_copy(update={"attempt": number})
-    return replace(
-        row,
-        state=State.RELEASED,
-        execution_input=execution.model_dump_json(),
-        attempt=Attempt(number, claimed_at=now),
-        retry_at=plan.start_at,
     )
 
 

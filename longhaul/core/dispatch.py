@@ -25,7 +25,6 @@ from longhaul.core.claim import (
     Decision,
     Duplicate,
     Finish,
-    PlanRun,
     Postpone,
     Probe,
     adopted,
@@ -44,7 +43,7 @@ from longhaul.core.finish import Finisher
 from longhaul.core.lease import Lease, job_key, with_handle
 from longhaul.core.logs import about
 from longhaul.core.message import Delivery, JobMessage, id_of, read, receive_of, require_room
-from longhaul.core.policy import check_policy, check_start
+from longhaul.core.policy import check_policy
 from longhaul.core.ports import Context
 from longhaul.core.seams import Descent
 from longhaul.core.settings import Stage
@@ -184,12 +183,10 @@ class Dispatcher:
         Returns a row that must be decided on again, None when nothing is left to do.
         """
         # The message of a running job comes back after half a day, which may be too late.
-        if isinstance(decision, Claim | PlanRun | Probe) and self.messages.renew_if_worn_out(
-            batch, message
-        ):
+        if isinstance(decision, Claim | Probe) and self.messages.renew_if_worn_out(batch, message):
             return None
         match decision:
-            case Claim() | PlanRun():
+            case Claim():
                 return self._begin(message, decision, batch)
             case Probe(lease=probed):
                 with about(probed.id, probed.label):
@@ -224,25 +221,22 @@ class Dispatcher:
                 self.messages.dead_letter(batch, message.message_id, message.content, reason)
         return None
 
-    def _begin(self, message: JobMessage, begun: Claim | PlanRun, batch: Batch) -> Lease | None:
-        """Let a claim wait for a slot, and a planned job's message for its time.
+    def _begin(self, message: JobMessage, claim: Claim, batch: Batch) -> Lease | None:
+        """Let a claim wait for a slot.
 
         Returns the row of a job whose tree was cancelled since the message was sent: it ends first.
         """
-        if begun.starts_run and not self._is_allowed(message, begun.replaces, batch):
+        if claim.starts_run and not self._is_allowed(message, claim.replaces, batch):
             return None
-        if (at := self._tree_cancelled_at(message, begun)) is not None:
+        if (at := self._tree_cancelled_at(message, claim)) is not None:
             return self.context.leases.request_cancel(message.key, batch.stage.name, at)
-        if isinstance(begun, Claim):
-            batch.waiting.append((message, begun))
-        else:
-            self.claimer.begin_later(message, begun, batch)
+        batch.waiting.append((message, claim))
         return None
 
-    def _tree_cancelled_at(self, message: JobMessage, begun: Claim | PlanRun) -> datetime | None:
+    def _tree_cancelled_at(self, message: JobMessage, claim: Claim) -> datetime | None:
         """When the tree of the job was cancelled, if that covers what begins."""
-        row = begun.replaces
-        if row is None or begun.starts_run:  # what the message says of its lineage is proven by now
+        row = claim.replaces
+        if row is None or claim.starts_run:  # what the message says of its lineage is proven by now
             lineage, asked_at = run_lineage(message, row), message.first_sent_at
         else:
             lineage, asked_at = row.lineage, row.asked_at
@@ -279,7 +273,6 @@ class Dispatcher:
             request = self.descent.proven(message, batch.stage, row)
             require_room(message.content)
             check_policy(request, self.context.settings, batch.stage)
-            check_start(request, self.context.clock.now(), batch.room.planned)
         except SupersededError as error:
             # The later run leads to this job again, if it does.
             logger.info("superseded: deleted", extra={"lease": message.key, "why": str(error)})

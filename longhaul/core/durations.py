@@ -1,7 +1,6 @@
-"""Durations as people write them, `90s`, `6h`, `1h30m`, `2d`; moments, in ISO 8601. Pure."""
+"""Durations as people write them: `90s`, `6h`, `1h30m`, `2d`. Pure."""
 
 import re
-from datetime import UTC, datetime
 
 _UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _DURATION = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,7})s)?", re.ASCII)
@@ -35,21 +34,3 @@ def format_duration(seconds: float) -> str:
         if n:
             parts.append(f"{n}{unit}")
     return "".join(parts) or "0s"
-
-
-def parse_moment(text: str) -> datetime:
-    """The time of a text such as `2026-12-01T06:00+01:00`, in UTC.
-
-    Raises:
-        ValueError: it is no such time, or says no offset from UTC.
-    """
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
-        raise ValueError("not a time: write for example 2026-12-01T06:00+01:00, or …T05:00Z")
-    try:
-        return moment.astimezone(UTC)
-    except OverflowError:
-        raise ValueError("not a time of this era") from None

@@ -106,6 +106,6 @@ def remembered(row: Lease) -> Sequence[int]:
 def history(row: Lease, kept: Iterable[AttemptRecord]) -> list[AttemptRecord]:
     """All known attempts of the job, in their order."""
     known = {each.attempt.number: each for each in kept}
-    if row.is_begun and not row.has_settled(row.id):
+    if not row.is_mark and not row.has_settled(row.id):
         known[row.attempt.number] = latest(row)
     return [known[n] for n in sorted(known)]

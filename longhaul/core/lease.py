@@ -402,7 +402,7 @@ class Lease:
 
     @property
     def is_mark(self) -> bool:
-        """Whether it was never claimed nor planned: the row holds a cancel mark, or a refusal."""
+        """Whether it was never claimed: the row holds a cancel mark, or a refusal."""
         return not self.execution_input
 
     @property
@@ -414,19 +414,6 @@ class Lease:
     def is_open_mark(self) -> bool:
         """A cancel mark for which no message has come. It does not say that there is a job."""
         return self.is_mark and not self.state.is_terminal
-
-    @property
-    def is_planned(self) -> bool:
-        """Whether the run was to begin at a time of its own, and no attempt of it was claimed.
-
-        `retry_at` is that time. A job that was cancelled before stays one that never began.
-        """
-        return self.attempt.lease_expires_at is None and not self.is_mark
-
-    @property
-    def is_begun(self) -> bool:
-        """Whether an attempt of the run was claimed."""
-        return not (self.is_mark or self.is_planned)
 
     @property
     def is_watched(self) -> bool:

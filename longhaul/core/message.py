@@ -168,11 +168,6 @@ class JobMessage:
     def request_ref(self) -> str:
         return request_ref(self.key, self.message_id)
 
-    @property
-    def due_at(self) -> datetime:
-        """From when on the job waits for a slot: since it was sent, or from its own time on."""
-        return max(self.first_sent_at, self.request.start_at or self.first_sent_at)
-
     def wears_out(self, timing: LeaseSettings, now: datetime) -> bool:
         """Whether SQS will soon drop this message: too many receives, or too old."""
         return (

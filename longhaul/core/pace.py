@@ -99,14 +99,13 @@ class SlotUse:
 class Room:
     """A stage's slots a moment ago.
 
-    `planned`: jobs that are to begin later, as the last sweep counted them. `pace`: None before the
+    `pace`: None before the
     stage's first claim. `starts_per_s`: where more slots are free, and AWS gives no more starts.
     """
 
     slots: int
     free: int
     running: int
-    planned: int = 0
     pace: Pace | None = None
     starts_per_s: float | None = None
 

@@ -5,7 +5,6 @@ what a schedule sends: always by this one function. A run that has started is ne
 """
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timedelta
 from itertools import combinations
 from typing import Final, Literal, get_args
 
@@ -30,10 +29,6 @@ from longhaul.core.places import (
 from longhaul.core.request import MAX_PROBLEMS, JobRequest, read_request
 from longhaul.core.settings import LeaseSettings, PathPolicy, RuntimeSettings, SizeName, Stage
 
-MAX_AHEAD: Final = timedelta(days=90)
-"""Ended rows live for 120 days from their claim, requests for a year."""
-MAX_PLANNED: Final = 50_000
-"""Their messages are hidden, and SQS gives out nothing of a queue with 120,000 hidden ones."""
 _MAX_GLOBS: Final = 100
 """Each segment of a glob is compiled, at each look at the message: 1 MiB of them takes seconds."""
 
@@ -66,22 +61,6 @@ def check_policy(request: JobRequest, settings: RuntimeSettings, stage: Stage) -
     ]
     if problems:
         raise InvalidRequestError(problems[:MAX_PROBLEMS])
-
-
-def check_start(request: JobRequest, now: datetime, planned: int = 0) -> None:
-    """Whether a job may be planned for its `start_at`, beside the others of its stage.
-
-    Raises:
-        InvalidRequestError: it is too far ahead, or there are too many.
-    """
-    if request.start_at is None or request.start_at <= now:
-        return
-    if request.start_at - now > MAX_AHEAD:
-        raise InvalidRequestError([f"start_at: at most {MAX_AHEAD.days} days ahead"])
-    if planned >= MAX_PLANNED:
-        raise InvalidRequestError(
-            [f"start_at: the stage has {MAX_PLANNED:,} planned jobs already, and no room for more"]
-        )
 
 
 def _job_problems(request: JobRequest, settings: RuntimeSettings, stage: Stage) -> Iterator[str]:

@@ -197,9 +197,6 @@ class Slots(Protocol):
     def lower_limit(self, stage: Stage, now: datetime) -> None:
         """AWS refused a task: halve the stage's effective limit, at most once a minute."""
 
-    def note_planned(self, stage: Stage, planned: int) -> None:
-        """This number of jobs is to begin later: their messages wait for no slot."""
-
 
 class Troubles(Protocol):
     def counts(self, error: Exception) -> bool:

@@ -11,7 +11,6 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from datetime import datetime
 from glob import escape
 from typing import Annotated, Any, Final, Literal, Protocol
 
@@ -22,7 +21,6 @@ from pydantic import (
     ConfigDict,
     Field,
     JsonValue,
-    PlainSerializer,
     ValidationError,
     field_validator,
     model_validator,
@@ -30,7 +28,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from longhaul.core.descent import MAX_GROUP, Lineage
-from longhaul.core.durations import format_duration, parse_duration_s, parse_moment
+from longhaul.core.durations import format_duration, parse_duration_s
 from longhaul.core.errors import InvalidRequestError
 from longhaul.core.places import MAX_BESIDE, DataPath, is_table
 from longhaul.core.settings import EngineName, Mode, Model, PathPolicy, SizeName
@@ -138,13 +136,8 @@ def _duration(value: object) -> object:
     return seconds
 
 
-def _moment(value: object) -> object:
-    return parse_moment(value) if isinstance(value, str) else value
-
-
 JobId = Annotated[str, AfterValidator(_job_id)]
 Duration = Annotated[int, BeforeValidator(_duration)]
-Moment = Annotated[datetime, BeforeValidator(_moment), PlainSerializer(datetime.isoformat)]
 JobReference = Annotated[str, Field(max_length=_MAX_PATH), AfterValidator(_job)]
 Name = Annotated[str, Field(pattern=_NAME)]
 PathText = Annotated[str, Field(min_length=1, max_length=_MAX_PATH)]
@@ -231,8 +224,6 @@ class JobRequest(Model):
     timeout: Duration | None = None
     stall_timeout: Duration | None = None
     max_attempts: Annotated[int, Field(ge=1, le=100)] | None = None
-    # In UTC: the job begins no sooner. None: as soon as a slot is free.
-    start_at: Moment | None = None
     # Leave what the job has stored in a run before (`docs/checkpoints.md`).
     afresh: bool = False
     # What people call the job. A follow-on that has none gets its parent's.

@@ -16,11 +16,9 @@ from longhaul.core import beat, transitions
 from longhaul.core.batch import Batch, Closed, Known, Messages
 from longhaul.core.claim import (
     Claim,
-    PlanRun,
     claimed,
     may_claim_without_message,
     next_attempt,
-    planned,
 )
 from longhaul.core.errors import LeaseChangedError, NoFreeSlotError
 from longhaul.core.lease import Lease, State, with_emission, with_next
@@ -97,18 +95,6 @@ class Claimer:
             batch.slow.append((message, Closed(lease.id, closed_as)))
         else:
             self._hold_until_first_beat(message, lease, batch)
-
-    def begin_later(self, message: JobMessage, plan: PlanRun, batch: Batch) -> None:
-        """Take a job whose run begins later, and hide its message until then."""
-        # The new row forgets the task, and the run may begin in a moment.
-        if self._is_task_left(plan.replaces, message):
-            self.messages.postpone(batch, message, _STOPPING_S)
-            return
-        lease = planned(plan, message, batch.stage, self.context.timing, self.context.clock.now())
-        lease = self._with_run(message, lease)
-        self.context.leases.apply(transitions.begin_later(plan.replaces, lease))
-        logger.info("job planned", extra={"lease": lease.key, "run": lease.run})
-        self.messages.postpone_until(batch, message, message.due_at)
 
     def _with_run(self, message: JobMessage, lease: Lease) -> Lease:
         """The row with what belongs to its run; the request is stored beside it."""
@@ -285,10 +271,10 @@ class Claimer:
                 self.context.leases.apply(transitions.note_seen(row, now))
 
     def _waited_s(self, message: JobMessage, row: Lease | None) -> float:
-        """Seconds since the job was due, or since its last attempt ended."""
+        """Seconds since the job was sent, or since its last attempt ended."""
         ended_at = row.settled_at if row and row.state is State.RELEASED else None
-        return (self.context.clock.now() - (ended_at or message.due_at)).total_seconds()
+        return (self.context.clock.now() - (ended_at or message.first_sent_at)).total_seconds()
 
 
 def _is_retry(row: Lease | None) -> bool:
-    return row is not None and row.state is State.RELEASED and not row.is_planned
+    return row is not None and row.state is State.RELEASED

@@ -306,8 +306,6 @@ class Sweeper:
     def _measure(self, stage: Stage, gauges: "StageGauges") -> None:
         try:
             room = self.context.slots.room(stage, gauges.now)
-            if room.planned != gauges.planned:
-                self.context.slots.note_planned(stage, gauges.planned)
             values = gauges.values(self.context.queue, self.context.slots, room)
         except Exception:  # a missing value leaves its alarm as it is; the repairs must go on
             logger.exception("could not measure this stage", extra={"stage": stage.name})
@@ -343,7 +341,6 @@ class StageGauges:
         self._without_beat = 0
         self._near_retention = 0
         self._oldest_refused_s = 0.0
-        self.planned = 0  # jobs that are to begin later, whose messages are hidden
 
     def count(self, lease: Lease) -> None:
         """Count a lease, before it is repaired."""
@@ -352,11 +349,7 @@ class StageGauges:
             self._without_beat += 1
         if lease.state is State.RELEASED:
             # Not since its back-off passed: a copy of a lost message would move that.
-            since = lease.ended_at
-            if lease.is_planned and lease.retry_at:
-                since = lease.retry_at
-                self.planned += self.now < since
-            waited = self.now - since
+            waited = self.now - lease.ended_at
             self._oldest_waiting_s = max(self._oldest_waiting_s, waited.total_seconds())
         # Refused attempts do not end the wait.
         unplaced_s = lease.unplaced_for(self.now).total_seconds()
@@ -368,7 +361,6 @@ class StageGauges:
         sent_at = lease.receive.sent_at
         if (
             not lease.state.is_terminal
-            and not lease.is_planned  # the dispatcher renews its message, and its row stays
             and sent_at
             and (self.now - sent_at).total_seconds() >= self._settings.near_retention_s
         ):
@@ -381,8 +373,7 @@ class StageGauges:
         """
         # What waits for a slot is hidden between two looks, as a running job's message is.
         depth = queue.depth(self._stage.queue_url)
-        held = room.running + self.planned
-        backlog = max(depth.visible, depth.visible + depth.hidden - held)
+        backlog = max(depth.visible, depth.visible + depth.hidden - room.running)
         values: dict[Metric, float] = {
             StageMetric.BACKLOG: backlog,
             StageMetric.FREE_SLOTS: room.free,

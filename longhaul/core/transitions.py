@@ -111,17 +111,13 @@ class Report:
 
 def claim(before: Lease | None, after: Lease, stage: Stage, pace: Pace | None = None) -> Change:
     """Take the job and a slot, and note the stage's pace after it."""
-    return replace(begin_later(before, after), takes_slot=(stage, pace))
-
-
-def begin_later(before: Lease | None, after: Lease) -> Change:
-    """Take the job for a run that begins later; no slot is taken."""
     return Change(
         before=before,
         after=after,
         requires=_untouched(before),
         is_own=lambda row: row == after,
         is_whole=True,
+        takes_slot=(stage, pace),
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from longhaul.core.errors import InvalidRequestError
 from longhaul.core.message import Message, in_batches, size_problem
-from longhaul.core.policy import check_start, parse_request
+from longhaul.core.policy import parse_request
 from longhaul.core.ports import Clock, JobQueue
 from longhaul.core.request import JobRequest
 from longhaul.core.settings import RuntimeSettings, Stage
@@ -86,7 +86,6 @@ def submissions(
     settings: RuntimeSettings,
     stage: Stage,
     new_id: Callable[[str], str],
-    now: datetime,
     *,
     is_named: bool = True,
 ) -> tuple[list[Submission], list[Problem]]:
@@ -97,7 +96,6 @@ def submissions(
         settings: what the deployment allows.
         stage: where they go.
         new_id: makes a job id for a request of that job that has none.
-        now: in aware UTC.
         is_named: whether the sender has named the stage. Else it gets no job that another expects,
             and none beside its own: what follows it would run for nothing.
     """
@@ -107,7 +105,6 @@ def submissions(
     for document in documents:
         try:
             each = _submission(document, settings, stage, new_id)
-            check_start(each.request, now)
             if not is_named:
                 _check_expected(each.request.job, settings, stage)
         except InvalidRequestError as error:

@@ -84,8 +84,6 @@ def lane(row: Lease, attempts: Sequence[AttemptRecord]) -> Lane:
     """The lane of a job, from the attempts that are remembered."""
     segments = [segment for record in attempts for segment in _of_attempt(record)]
     waits_since = attempts[-1].ended_at if attempts else None
-    if row.is_planned:
-        waits_since = row.attempt.claimed_at
     if row.state is State.RELEASED and waits_since is not None:
         segments += _waits(waits_since, row.retry_at, None)
     elif row.state is State.CANCELLED and waits_since is not None and row.settled_at is not None:
@@ -105,7 +103,9 @@ def lanes_of(stack: "Stack", rows: Iterable[Lease]) -> Iterator[Lane]:
     wanted = iter(rows)
     while page := list(islice(wanted, _PAGE)):
         # Of most jobs the row has the only attempt.
-        alone = {row.key: [latest(row)] for row in page if row.is_begun and row.attempt.number == 1}
+        alone = {
+            row.key: [latest(row)] for row in page if row.attempt.number == 1 and not row.is_mark
+        }
         others = (row for row in page if row.key not in alone)
         attempts = {**alone, **stack.parts.leases.history(others)}
         yield from (lane(row, attempts[row.key]) for row in page)

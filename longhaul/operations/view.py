@@ -28,7 +28,7 @@ class Wait:
     which another job gives back.
     """
 
-    what: Literal["pause", "start", "back-off", "slot", "message"]
+    what: Literal["pause", "back-off", "slot", "message"]
     until: datetime | None = None
 
 
@@ -40,7 +40,7 @@ def wait_of(row: Lease, use: SlotUse | None, timing: LeaseSettings, now: datetim
     if row.state is not State.RELEASED or row.is_mark:
         return None
     if row.retry_at is not None and now < row.retry_at and not (use and use.paused_at):
-        return Wait("start" if row.is_planned else "back-off", until=row.retry_at)
+        return Wait("back-off", until=row.retry_at)
     # A message that is lost is replaced by then, see `Sweeper`.
     replaced_at = now - row.unseen_for(now) + timedelta(seconds=timing.missing_after_s)
     return wait_for_slot(use) or Wait("message", until=replaced_at)
@@ -190,7 +190,7 @@ class JobStatus:
 
     @property
     def was_accepted(self) -> bool:
-        """Whether it was claimed, or planned. Else it is queued, or ended before it began."""
+        """Whether it was claimed. Else it is queued, or ended before it began."""
         return self.size is not None
 
     @property
@@ -266,8 +266,8 @@ def job_status(
         max_attempts=lease.max_attempts,
         interruptions=lease.interruptions,
         run_began=lease.run_began,
-        attempt_began=lease.attempt.claimed_at if lease.is_begun else None,
-        seconds=_seconds(lease, now) if lease.is_begun else None,
+        attempt_began=lease.attempt.claimed_at if not lease.is_mark else None,
+        seconds=_seconds(lease, now) if not lease.is_mark else None,
         size=execution.size if execution else None,
         engine=execution.engine if execution else None,
         timeout_s=execution.timeout_s if execution else None,
@@ -292,7 +292,7 @@ def job_status(
         **results_record(lease.results),
         message_id=lease.receive.message_id or None,
         receive_count=lease.receive.receive_count,
-        execution_arn=executions.arn(lease.id.execution_name) if lease.is_begun else None,
+        execution_arn=executions.arn(lease.id.execution_name) if not lease.is_mark else None,
         log_group=settings.job_log_group if stream else None,
         log_stream=stream,
     )

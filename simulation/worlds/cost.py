@@ -21,7 +21,7 @@ def cost_of(plan: Plan) -> float:
     """
     waits_s = min(len(plan.jobs), _AT_ONCE) * sum(act.for_s for act in plan.acts)
     ends_s = [act.at_s + act.for_s for act in plan.acts]
-    last_s = max([*ends_s, *(job.start_s for job in plan.jobs)], default=0.0)
+    last_s = max(ends_s, default=0.0)
     return sum(map(_of_job, jobs_of(plan).values())) + (0.2 * waits_s + 0.06 * last_s) / _HOUR_S
 
 

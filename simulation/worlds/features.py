@@ -264,16 +264,6 @@ _CHANGES = tuple(
 )
 
 
-def _planned(rng: random.Random, plan: Plan, job: Job) -> Job:
-    """The job, which may begin later, if a producer or another job writes its request."""
-    parent, _, place = job.name.rpartition(".")
-    is_emitted = place.isdigit() and any(each.fan_out for each in plan.jobs if each.name == parent)
-    if (parent and not is_emitted) or rng.random() >= 0.5:
-        return job
-    longest_s = 8 * 24 * _HOUR_S if rng.random() < 0.05 else 2 * _HOUR_S
-    return replace(job, start_s=round(longest_s * rng.random() ** 2, 1))
-
-
 def _with_trees(_rng: random.Random, plan: Plan) -> Plan:
     """The plan; where a pipeline tells of ends, one that tells of trees."""
     return replace(plan, trees=bool(plan.clean_slots and plan.notify))
@@ -410,7 +400,6 @@ FEATURES: Mapping[str, Feature] = {
     # Some plans have no job for it: they are about one in ten. No swarm leaves it out.
     "emr serverless": Feature(0.15, _each(_on_emr), (_CANCEL_OF_JOB_RUN,)),
     "denial": Feature(0.04, acts=DENIALS),
-    "planned": Feature(0.12, _each(_planned), kind="planned"),
     "trees": Feature(0.7, _with_trees, _ACTS_ON_TREES),
     "reruns": Feature(_reruns, acts=_RERUNS, kind="rerun_tree"),
     "secrets": Feature(0.15, _with_secret, ACTS_ON_SECRETS, kind="secret"),

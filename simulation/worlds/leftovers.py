@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from simulation.worlds.plan import Act, Ending, Fault, Job, Plan, world_of
+from simulation.worlds.plan import Act, Ending, Fault, Job, Plan
 
 _HOUR_S = 3_600.0
 _SUBMIT = Act(1.0, "submit", "j0")
@@ -133,35 +133,5 @@ LEFTOVERS: Mapping[str, Plan] = {
         Job("j0", work_s=40 * _HOUR_S, files=1, timeout_s=604_800),
         _SUBMIT,
         retention_s=30 * 3_600,
-    ),
-}
-
-
-def _planned(*acts: Act, start_s: float = 3_000.0, ending: str = "", **changes: Any) -> Plan:
-    ends = (Ending(ending, 20.0),) if ending else ()
-    job = Job("j0", work_s=60.0, files=2, start_s=start_s, endings=ends)
-    return world_of(job, *acts, **changes)
-
-
-PLANNED_WORLDS: Mapping[str, Plan] = {
-    "a planned job begins at its time": _planned(),
-    "a planned job waits for days": _planned(start_s=9 * 24 * _HOUR_S),
-    "a planned job's first attempt crashes": _planned(ending="crashes"),
-    "a planned job is sent again while it waits": _planned(Act(60.0, "submit", "j0")),
-    "a planned job is sent for other work while it waits": _planned(
-        Act(60.0, "submit", "j0", work=1)
-    ),
-    "a planned job is cancelled": _planned(Act(600.0, "cancel", "j0")),
-    "a planned job is cancelled, and sent again": _planned(
-        Act(600.0, "cancel", "j0"), Act(900.0, "resubmit", "j0")
-    ),
-    "a planned job is cancelled as it begins": _planned(Act(3_001.0, "cancel", "j0")),
-    "the stage of a planned job is paused at its time": _planned(
-        Act(2_000.0, "pause", "j0", for_s=9_000.0)
-    ),
-    "the message of a planned job is lost": _planned(Act(60.0, "purge")),
-    "SQS is out as a planned job comes": _planned(Act(1.5, "outage", for_s=600.0, service="sqs")),
-    "DynamoDB is out as a planned job begins": _planned(
-        Act(2_990.0, "outage", for_s=600.0, service="dynamodb")
     ),
 }

@@ -54,7 +54,6 @@ class Job:
         size: What its request asks for; the stage's when empty.
         engine: What its request asks for; the stage's when empty.
         parts: In how many parts it writes its output, each of which is stored; 0: in none.
-        start_s: When it may begin at the earliest, in seconds of the world; 0: at once.
         late_s: For how many seconds its input comes, once it is listed.
         saves: What a job in parts stores besides: `checkpoint`, `folder`, or nothing; or
             `datasets`, which share its parts.
@@ -82,7 +81,6 @@ class Job:
     beside: bool = False
     parts: int = 0
     saves: str = ""
-    start_s: float = 0.0
     late_s: float = 0.0
 
     @property

@@ -1,11 +1,9 @@
 """The requests that producers send and that jobs emit."""
 
 import json
-from datetime import timedelta
 from hashlib import sha256
 from typing import Any
 
-from simulation.aws.clock import START
 from simulation.worlds.plan import Job
 from simulation.worlds.stages import CLEAN, JOINS, SUM
 
@@ -176,6 +174,4 @@ def _wishes(job: Job) -> dict[str, Any]:
         wishes["size"] = job.size
     if job.engine:
         wishes["engine"] = job.engine
-    if job.start_s:
-        wishes["start_at"] = (START + timedelta(seconds=job.start_s)).isoformat()
     return wishes

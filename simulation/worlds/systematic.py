@@ -7,7 +7,7 @@ from dataclasses import replace
 from simulation.worlds.engines import EMR_WORLDS, TINY_WORLDS
 from simulation.worlds.governed import GOVERNED_WORLDS
 from simulation.worlds.injection import Site
-from simulation.worlds.leftovers import LEFTOVERS, PLANNED_WORLDS
+from simulation.worlds.leftovers import LEFTOVERS
 from simulation.worlds.parts import PARTS_WORLDS
 from simulation.worlds.plan import Act, Ending, Fault, Job, Plan, world_of
 from simulation.worlds.regressions import REGRESSIONS
@@ -219,7 +219,6 @@ FAMILIES: Sequence[Mapping[str, Plan]] = (
     GOVERNED_WORLDS,
     LEFTOVERS,
     PARTS_WORLDS,
-    PLANNED_WORLDS,
     REGRESSIONS,
     SECRET_WORLDS,
     TABLE_WORLDS,

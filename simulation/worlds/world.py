@@ -103,8 +103,7 @@ class World:
         start = self.timeline.clock.now()
         longest_s = len(self.queues) * max((job.work_s for job in self.jobs.values()), default=0.0)
         ends_s = [act.at_s + act.for_s for act in self.plan.acts]
-        begins_s = [job.start_s for job in self.jobs.values()]
-        last_s = max([*ends_s, *begins_s], default=0.0)
+        last_s = max(ends_s, default=0.0)
         calm_at = start + timedelta(seconds=last_s + 2 * longest_s + 3_600)
         self._come_to_rest(calm_at)
         self.injector.is_calm = True

@@ -1,10 +1,7 @@
 """Triggers of stages: a job for each object that is created."""
 
 import json
-import re
-import shlex
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 import botocore.session
@@ -14,11 +11,8 @@ from pydantic import JsonValue
 
 from longhaul.config.errors import SettingsError
 from longhaul.config.rules import MAX_QUEUE_PREFIX
-from longhaul.core.policy import parse_request
 from longhaul.core.request import CreatedObject
-from longhaul.core.settings import PathPolicy
 from longhaul.local.event_driver import transformed
-from tests.builders import settings, stage
 from tests.cdk.synthesis import Synthesis
 from tests.layers import ROOT
 from tests.projects import checked
@@ -237,16 +231,3 @@ def test_the_longest_name_of_a_schedule_is_one_that_scheduler_takes() -> None:
     model = botocore.session.get_session().get_service_model("scheduler")
     asked: Any = model.shape_for("CreateScheduleInput")
     assert asked.members["Name"].metadata["max"] == MAX_QUEUE_PREFIX
-
-
-def test_the_docs_command_for_a_single_start_names_its_time() -> None:
-    blocks = re.findall(r"```console\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    (command,) = (each for each in blocks if "--at " in each)
-    words = shlex.split(command.removeprefix("$ ").replace("\\\n", " "))
-    given = dict(zip(words[2::2], words[3::2], strict=True))
-
-    assert words[:2] == ["longhaul", "submit"]
-    request = {"job": given["--job"], "output": given["--output"], "start_at": given["--at"]}
-    known = settings(paths=PathPolicy(data_bucket="my-data"))
-    start_at = parse_request(json.dumps(request), known, stage()).start_at
-    assert start_at == datetime(2026, 12, 31, 23, 30, tzinfo=UTC)

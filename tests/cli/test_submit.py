@@ -115,7 +115,6 @@ def test_every_field_of_a_request_has_an_option() -> None:
     submit = typer.main.get_command(app).commands["submit"]  # type: ignore[attr-defined]
     options = {option for parameter in submit.params for option in parameter.opts}
     singular = {"inputs": "input", "outputs": "output", "params": "param", "tags": "tag"}
-    singular["start_at"] = "at"
     for field in JobRequest.model_fields.keys() - {"version", "lineage", "object"}:
         assert f"--{singular.get(field, field.replace('_', '-'))}" in options
 

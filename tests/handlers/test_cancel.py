@@ -1,6 +1,5 @@
 """A cancel covers what was sent before it. What is sent afterwards runs."""
 
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -128,14 +127,6 @@ def started_after_s(life: Life, task: Task) -> int:
 def test_cancelled_job_starts_again_soon_after_its_task_is_killed(life: Life) -> None:
     task = cancelled(life)
     life.submit(max_attempts=1)
-    assert life.row().state is State.CANCELLED
-    assert 120 <= started_after_s(life, task) <= 135
-
-
-def test_job_that_is_planned_anew_begins_after_its_task_is_killed(life: Life) -> None:
-    task = cancelled(life)
-    soon = life.stack.aws.clock.now() + timedelta(seconds=5)
-    life.submit(start_at=soon.isoformat())
     assert life.row().state is State.CANCELLED
     assert 120 <= started_after_s(life, task) <= 135
 

@@ -18,7 +18,7 @@ REASONS = {
     "invalid-unknown-job": "job: unknown job; known: daily_delays, flights_clean, sql",
     "invalid-no-such-engine": "engine: this stack has no emr-serverless; it has: fargate",
     "invalid-unknown-field": "priority: unknown field; known: version, job, job_id, inputs, "
-    "output, outputs, mode, params, engine, size, timeout, stall_timeout, max_attempts, start_at, "
+    "output, outputs, mode, params, engine, size, timeout, stall_timeout, max_attempts, "
     "afresh, label, tags",
     "invalid-wrong-type": "max_attempts: Input should be a valid integer",
     "invalid-path-escapes": "inputs.flights: must not contain '.' or '..' segments",

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -105,27 +104,6 @@ def test_a_job_that_forges_what_it_emitted_leads_to_no_other_stage_than_its_own_
         forged = {"elsewhere": [{"job": "sql", "output": f"s3://{BUCKET}/theirs/"}]}
         commit(stack, parent, forged, seal="5ea1")
         assert settled(parent, context) == "SUCCEEDED"
-        assert is_refused(stack, context, ELSEWHERE)
-
-
-def test_what_a_task_writes_into_a_row_that_waits_for_its_time_leads_nowhere(
-    context: Context, output: Path
-) -> None:
-    """A task may write into all rows of its stage; those of planned jobs were not claimed yet."""
-    with deployed(check=True, stages=(*STAGES, ELSEWHERE)) as stack:
-        life = Life(stack, output, context)
-        at = stack.aws.clock.now() + timedelta(days=3)
-        life.submit("planned", start_at=at.isoformat())
-        stack.aws.dynamodb.update_item(
-            TableName=stack.settings.leases_table,
-            Key={"key": {"S": "main#planned"}, "item": {"S": "lease"}},
-            UpdateExpression="SET #state = :running",
-            ExpressionAttributeNames={"#state": "state"},
-            ExpressionAttributeValues={":running": {"S": "RUNNING"}},
-        )
-        forged = {"elsewhere": [{"job": "sql", "output": f"s3://{BUCKET}/theirs/"}]}
-        commit(stack, life.row("planned"), forged, seal="5ea1")
-        settled(life.row("planned"), context)
         assert is_refused(stack, context, ELSEWHERE)
 
 

@@ -1,12 +1,11 @@
 import json
-from datetime import timedelta
 from itertools import count
 from typing import Any
 
 import pytest
 
 from longhaul.operations.submit import Submission, documents, submissions
-from tests.builders import BODY, NOW, body, settings, stage
+from tests.builders import BODY, body, settings, stage
 
 JOB_FIELD = '"job": "flights_clean", '
 
@@ -14,7 +13,7 @@ JOB_FIELD = '"job": "flights_clean", '
 def read(text: str) -> tuple[list[Submission], list[str]]:
     found, problems = documents(text)
     numbers = count(1)
-    good, more = submissions(found, settings(), stage(), lambda job: f"{job}-{next(numbers)}", NOW)
+    good, more = submissions(found, settings(), stage(), lambda job: f"{job}-{next(numbers)}")
     return good, [str(problem) for problem in [*problems, *more]]
 
 
@@ -38,9 +37,7 @@ def test_a_stage_that_nobody_named_gets_only_the_jobs_that_it_expects(
     found, _ = documents(request)
 
     def ask(*, is_named: bool) -> list[str]:
-        _, problems = submissions(
-            found, known, known.stages[0], lambda job: job, NOW, is_named=is_named
-        )
+        _, problems = submissions(found, known, known.stages[0], lambda job: job, is_named=is_named)
         return [each.text for each in problems]
 
     assert ask(is_named=True) == []
@@ -135,36 +132,3 @@ def test_the_same_request_twice_is_allowed() -> None:
 def test_a_request_that_is_too_large_for_the_queue_is_refused() -> None:
     _, (problem,) = read(body(params={"x": "y" * 1_048_576}))
     assert "into the queue's 1,032,192 bytes" in problem
-
-
-def test_time_that_is_too_far_ahead_or_is_no_time_is_refused() -> None:
-    good, problems = read(
-        "\n".join(
-            body(start_at=each)
-            for each in (
-                (NOW + timedelta(days=90)).isoformat(),
-                (NOW + timedelta(days=91)).isoformat(),
-                "2026-12-01T06:00",
-                "tomorrow",
-                "9999-12-31T23:59-12:00",
-            )
-        )
-    )
-    assert len(good) == 1
-    assert problems == [
-        "line 2: start_at: at most 90 days ahead",
-        "line 3: start_at: not a time: write for example 2026-12-01T06:00+01:00, or …T05:00Z",
-        "line 4: start_at: not a time: write for example 2026-12-01T06:00+01:00, or …T05:00Z",
-        "line 5: start_at: not a time of this era",
-    ]
-
-
-def test_times_are_the_same_in_each_offset() -> None:
-    (one, other), problems = read(
-        "\n".join(
-            body(start_at=each) for each in ("2026-01-31T13:00+01:00", "2026-01-31T12:00:00Z")
-        )
-    )
-    assert problems == []
-    assert one.request.fingerprint() == other.request.fingerprint()
-    assert one.request.fingerprint() != read(body())[0][0].request.fingerprint()

@@ -8,7 +8,7 @@ import pytest
 from longhaul.core.history import AttemptRecord
 from longhaul.core.lease import Lease, State
 from longhaul.operations.timeline import Lane, lane, outcome, span
-from tests.builders import NOW, changed, planned, record, running
+from tests.builders import NOW, changed, record, running
 
 
 def at(seconds: float) -> datetime:
@@ -86,12 +86,6 @@ def test_a_retry_is_a_wait_an_attempt_a_back_off_and_a_running_attempt() -> None
             [changed(SECOND, claimed_at=at(120))],
             [("backing off", 100, 120), ("starting", 120, 150), ("running", 150, None)],
             id="an early claim after a back-off has no wait",
-        ),
-        pytest.param(
-            planned(at=at(100)),
-            [],
-            [("backing off", 0, 100), ("waiting", 100, None)],
-            id="a planned job waits for its time",
         ),
     ],
 )

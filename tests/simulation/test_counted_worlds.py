@@ -12,7 +12,6 @@ import pytest
 
 from simulation.tools.checking import all_hold
 from simulation.worlds.engines import EMR_WORLDS, TINY_WORLDS
-from simulation.worlds.leftovers import PLANNED_WORLDS
 from simulation.worlds.plan import Act, Ending, Job, Plan
 from simulation.worlds.systematic import LONG, PIPELINES, RACES, SCENARIOS, pairs, single_faults
 from simulation.worlds.tables import TABLE_WORLDS
@@ -55,7 +54,6 @@ WORLDS: Final[Mapping[str, Plan]] = {
     **TINY_WORLDS,
     **EMR_WORLDS,
     **TREE_WORLDS,
-    **PLANNED_WORLDS,
     **TABLE_WORLDS,
     **LATE,
 }
@@ -71,7 +69,6 @@ SOME: Final[Mapping[str, int]] = {
     "a tiny job succeeds": 25,
     "a job on EMR Serverless succeeds": 12,
     "a tree's end is told, and once more when its dead job was run again": 6,
-    "a planned job begins at its time": 10,
     "a job overwrites a table": 8,
     "the inputs of a job in parts change at 80.0 s while it waits": 15,
 }
@@ -83,7 +80,6 @@ MANY: Final[Mapping[str, int]] = {
     "a job dies between commit and publish": EVERY,
     "a job succeeds": EVERY,
     "a tiny job succeeds": EVERY,
-    "a planned job begins at its time": EVERY,
     "a job on EMR Serverless succeeds": 100,
     "a tree's end is told, and once more when its dead job was run again": 40,
     "a job appends to a table": 150,
@@ -96,7 +92,7 @@ _DAY_S = 86_400
 def lasts_s(plan: Plan) -> float:
     """Until when something is to happen, at least."""
     acts = (act.at_s + act.for_s for act in plan.acts)
-    return max((*acts, *(job.start_s + job.work_s for job in plan.jobs)))
+    return max((*acts, *(job.work_s for job in plan.jobs)))
 
 
 def without_faults() -> Iterator[object]:

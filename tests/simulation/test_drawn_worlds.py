@@ -38,7 +38,6 @@ DRAWN_FEATURES: Mapping[str, Has] = {
     "reruns": lambda plan: has_act(plan, "rerun"),
     "trees": lambda plan: plan.trees,
     "backfill": lambda plan: has_act(plan, "backfill"),
-    "planned": lambda plan: any(job.start_s for job in plan.jobs),
 }
 """A feature by its source, and whether a world has it."""
 

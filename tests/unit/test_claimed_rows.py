@@ -35,7 +35,7 @@ from longhaul.core.settlement import (
     without_retry,
 )
 from longhaul.core.verdict import OutcomeClass, Verdict
-from tests.builders import BODY, NOW, changed, message, planned, running, stage
+from tests.builders import BODY, NOW, changed, message, running, stage
 
 TIMING = LeaseSettings()
 LATER = NOW + timedelta(hours=1)
@@ -177,7 +177,7 @@ def test_mark_before_a_claim_is_a_released_row_without_an_attempt() -> None:
 
     assert (mark.state, mark.attempt.number, mark.attempt.claimed_at) == (State.RELEASED, 0, NOW)
     assert (mark.cancel_requested_at, mark.cancelled_at) == (NOW, NOW)
-    assert (mark.is_mark, mark.is_begun, mark.open_kind) == (True, False, None)
+    assert (mark.is_mark, mark.open_kind) == (True, None)
     assert not running().is_mark
     assert (mark.key, mark.stage, mark.run) == ("main#a", "main", NOW.timestamp() * 1000)
     assert (mark.fingerprint, mark.request_ref, mark.execution_input) == ("", "", "")
@@ -252,12 +252,6 @@ def test_retry_waits_for_its_message_while_it_is_early_or_anything_speaks_agains
     changes: dict[str, Any],
 ) -> None:
     assert not may_claim_without_message(changed(RELEASED, **changes), DUE)
-
-
-def test_first_attempt_of_a_planned_job_always_waits_for_its_message() -> None:
-    row = planned()
-    assert row.retry_at is not None
-    assert not may_claim_without_message(row, row.retry_at + timedelta(hours=1))
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from longhaul.engines.emr_serverless.ends import (
     reference,
 )
 from longhaul.engines.listed import ENGINES
-from tests.builders import NOW, changed, planned, record, running
+from tests.builders import NOW, changed, record, running
 
 SETTLED_AT = NOW + timedelta(minutes=5)
 RETRY_AT = NOW + timedelta(minutes=7)
@@ -81,8 +81,6 @@ def test_the_last_fifty_attempts_are_remembered(number: int, first: int) -> None
         (SECOND, [1], [1, 2]),
         (SECOND, [2, 1], [1, 2]),  # in their order
         (cancelled_before_claim(SECOND.key, "main", NOW), [], []),  # no attempt
-        (planned(), [], []),
-        (planned(SECOND), [1, 2], [1, 2]),
     ],
 )
 def test_history_has_what_was_kept_and_the_attempt_of_the_row(

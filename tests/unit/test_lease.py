@@ -27,7 +27,7 @@ from longhaul.core.lease import (
 from longhaul.core.settings import LeaseSettings
 from longhaul.core.settlement import after_verdict, reopened
 from longhaul.core.verdict import ExitCode, OutcomeClass, Verdict
-from tests.builders import NOW, changed, planned, running, stage
+from tests.builders import NOW, changed, running, stage
 
 LATER = NOW + timedelta(hours=1)
 MINUTE = timedelta(minutes=1)
@@ -50,15 +50,6 @@ def test_row_is_open_until_its_job_has_ended_and_nothing_is_owed(
     row = replace(running(), state=state, owed=owed)
 
     assert (row.is_finished, row.open_kind) == (is_finished, open_kind)
-
-
-def test_planned_job_has_a_row_without_an_attempt_and_is_no_mark() -> None:
-    row = planned()
-
-    assert (row.is_planned, row.is_begun, row.is_mark) == (True, False, False)
-    assert (row.open_kind, row.retry_at) == ("RELEASED", NOW + timedelta(days=3))
-    assert running().is_begun
-    assert not running().is_planned
 
 
 def test_a_mark_whose_message_has_come_may_owe_its_deletion() -> None:

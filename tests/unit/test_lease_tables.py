@@ -19,7 +19,6 @@ from longhaul.core.claim import (
     Decision,
     Duplicate,
     Finish,
-    PlanRun,
     Postpone,
     Probe,
     cancelled_before_claim,
@@ -112,8 +111,6 @@ def name_of(decision: Decision) -> str:
             return "new run"
         case Claim():
             return "claim"
-        case PlanRun():
-            return "plan"
         case Probe():
             return "probe"
         case Finish(own=own):

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longhaul.cli.display.job import page_of, row_of, why_of
+from longhaul.cli.display.job import why_of
 from longhaul.core import backoff, beat
 from longhaul.core.lease import Lease, State
 from longhaul.core.pace import UNPACED, Pace, Room, SlotUse, StartRate, deferrals_s
 from longhaul.core.settings import SQS_VISIBILITY_CAP_S, LeaseSettings
 from longhaul.operations.view import JobStatus, Wait, job_status, wait_of
-from tests.builders import NOW, planned, running, settings
+from tests.builders import NOW, running, settings
 
 TIMING = LeaseSettings()
 
@@ -225,17 +225,6 @@ def status(row: Lease, use: SlotUse) -> JobStatus:
 def test_it_is_told_with_its_end(row: Lease, use: SlotUse, wait: Wait | None, why: str) -> None:
     assert wait_of(row, use, LeaseSettings(), NOW) == wait
     assert why_of(status(row, use), NOW).startswith(why)
-
-
-def test_a_planned_job_says_when_it_begins() -> None:
-    row = planned(at=NOW + timedelta(days=1, hours=2))
-    said, job = "begins at 2026-01-03 05:04:05Z, in 1d2h", status(row, FULL)
-    assert why_of(job, NOW) == said
-    page = dict(page_of(job, NOW))
-    assert page["waits"] == said
-    assert not page.keys() & {"attempt", "execution"}
-    (*_, state, _, attempt, _, _, _) = row_of(job, NOW)
-    assert (state, attempt) == ("RELEASED", "")
 
 
 def test_a_message_that_was_seen_since_is_replaced_later() -> None:

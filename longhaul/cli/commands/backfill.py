@@ -170,9 +170,8 @@ def _plan(
     which = over(values, _read)
     code = str(template.get("job") or stage.job or "job").rpartition("/")[2].removesuffix(".py")
     name, requests = documents(template, which, name, code)
-    now = target.parts.clock.now()
     # Each has its id.
-    sendable, problems = submissions(requests, target.settings, stage, str, now, is_named=is_named)
+    sendable, problems = submissions(requests, target.settings, stage, str, is_named=is_named)
     awaited = target.waiter.before(stage.name, sendable)
     problems += [*shared_outputs(sendable), *conflicting(awaited, sendable)]
     planned = [Planned(*each) for each in zip(sendable, awaited, strict=True)]

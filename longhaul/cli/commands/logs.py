@@ -76,7 +76,7 @@ def logs(
     jobs = [
         each
         for each in tree.all()
-        if each.key == work.key or (each.lease is not None and each.lease.is_begun)
+        if each.key == work.key or (each.lease is not None and not each.lease.is_mark)
     ]
     for each in jobs:
         number = attempt or (each.lease.attempt.number if each.lease else 0)
@@ -142,7 +142,7 @@ def _follow(out: Output, target: "Target", work: "Work", *, only: bool) -> None:
     while True:
         work = find_at(target, work.key) or work
         tree, now = work.tree(target, only=only), target.parts.clock.now()
-        rows = [job.lease for job in tree.all() if job.lease is not None and job.lease.is_begun]
+        rows = [job.lease for job in tree.all() if job.lease is not None and not job.lease.is_mark]
         for row in rows:
             if row.id not in followed and (stream := target.logs.stream(latest(row))):
                 cursor = LogCursor(target.logs, stream)

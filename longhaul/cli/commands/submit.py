@@ -82,14 +82,6 @@ def submit(
             rich_help_panel=REQUEST,
         ),
     ] = False,
-    start_at: Annotated[
-        str | None,
-        typer.Option(
-            "--at",
-            help="Begin no sooner, such as 2026-12-01T06:00+01:00; at most 90 days ahead.",
-            rich_help_panel=REQUEST,
-        ),
-    ] = None,
     label: Annotated[
         str | None,
         typer.Option(
@@ -170,7 +162,6 @@ def submit(
         timeout=timeout,
         stall_timeout=stall_timeout,
         max_attempts=max_attempts,
-        start_at=start_at,
         afresh=afresh or None,
         label=label,
         tags=tags,
@@ -192,7 +183,6 @@ def submit(
         target.settings,
         to_stage,
         new_ids(now, target.parts.rng),
-        now,
         is_named=stage is not None,
     )
     for note in _unknown_jobs(requests, target):

@@ -59,8 +59,6 @@ def wait_of(job: JobStatus, now: datetime) -> str:
     match job.waits_for:
         case "pause":
             return "waits for its stage, which is paused: `longhaul stage resume` ends that"
-        case "start" if until:
-            return f"begins at {moment_text(until)}, in {age(until, now)}"
         case "back-off" if until:
             return f"again in {age(until, now)}"
         case "slot":

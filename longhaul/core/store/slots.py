@@ -58,8 +58,7 @@ class DynamoSlots:
         if "claimed_at" in slots:
             pace = Pace(time_of(slots["claimed_at"]), _number(slots, "claim_gap_ms", 0) / 1000)
         free = 0 if use.paused_at or stage.retired else max(0, limit - use.running)
-        planned = _number(slots, "planned", 0)
-        room = Room(limit, free, use.running, planned, pace=pace)
+        room = Room(limit, free, use.running, pace=pace)
         rate = _rate(slots)
         if pace is None or rate.at(now) >= UNPACED:
             return room
@@ -125,12 +124,6 @@ class DynamoSlots:
             "attribute_not_exists(limit_changed_at) OR limit_changed_at <= :long_ago",
             serialized({":long_ago": milliseconds(now - CALM)}),
         )
-
-    def note_planned(self, stage: Stage, planned: int) -> None:
-        if planned:
-            self._update(stage, **update_expression(serialized({"planned": planned})))
-        else:
-            self._update(stage, UpdateExpression="REMOVE planned")
 
     def taken(self, stage: Stage, pace: Pace | None) -> dict[str, Any]:
         """The part of a transaction that takes a slot, if one is free."""

@@ -134,12 +134,6 @@ MESSAGES: Final = (
 
 WHEN_SENT: Final = (
     Mutant(
-        "a planned job begins as soon as it comes",
-        _CLAIM,
-        "if start_at is not None and now < start_at:",
-        "if start_at is not None and now < min(start_at, message.sent_at):",
-    ),
-    Mutant(
         "a correction inherits the cancel mark",
         _CLAIM,
         "cancelled_at=old.cancelled_at if old else None",
