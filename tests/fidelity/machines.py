@@ -6,16 +6,15 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from io import BytesIO
 from types import SimpleNamespace
 from typing import Any
 
 from simulation.aws.platform.timeline import Timeline
-from simulation.aws.stepfunctions.interpreter import Interpreter
+from simulation.aws.stepfunctions.interpreter import Done, Failed, Interpreter, Result
 from simulation.aws.stepfunctions.sync import RunTaskSync
 from tests.contract.conftest import Aws
 from tests.patience import DEADLINE_S
-from tests.simulation.conformance.in_simulation import result_of_invoke
-from tests.simulation.conformance.scripts import FunctionAnswer
 
 ROLE_ARN = "arn:aws:iam::123456789012:role/x"
 INVOKE = "arn:aws:states:::lambda:invoke"
@@ -28,7 +27,20 @@ CALL: Mapping[str, Any] = {
     "End": True,
 }
 
-Function = Callable[[Any], FunctionAnswer | None]
+
+@dataclass(frozen=True)
+class Raises:
+    """The function raises."""
+
+    kind: str
+    message: str = "no luck"
+
+    @property
+    def payload(self) -> dict[str, str]:
+        return {"errorType": self.kind, "errorMessage": self.message}
+
+
+Function = Callable[[Any], Mapping[str, Any] | Raises | None]
 """From a payload to the answer; None: there is no answer before the execution has ended."""
 
 
@@ -83,7 +95,7 @@ def _in_fake(
     def invoke(parameters: dict[str, Any], done: Callable[..., None]) -> Any:
         payloads.append(parameters["Payload"])
         if (answer := function(parameters["Payload"])) is not None:
-            done(result_of_invoke(answer))
+            done(_result_of_invoke(answer))
         return SimpleNamespace(cancel=lambda: None)
 
     def observe(execution: Any, event: str, _state: str) -> None:
@@ -108,6 +120,13 @@ def _in_fake(
     return Ended(sfn.describe_execution(executionArn=arn), payloads)
 
 
+def _result_of_invoke(answer: Mapping[str, Any] | Raises) -> Result:
+    """https://docs.aws.amazon.com/step-functions/latest/dg/connect-lambda.html."""
+    if isinstance(answer, Raises):
+        return Failed(answer.kind, json.dumps(answer.payload))
+    return Done({"ExecutedVersion": "$LATEST", "Payload": dict(answer), "StatusCode": 200})
+
+
 def _in_moto(
     aws: Aws, machine_arn: str, given: str, function: Function, stopped_at: str | None
 ) -> Ended:
@@ -118,20 +137,24 @@ def _in_moto(
 
     from longhaul.local.moto_repairs.patching import Patches  # noqa: PLC0415
     from tests.local.support import eventually  # noqa: PLC0415
-    from tests.simulation.conformance.in_moto import LambdaClient  # noqa: PLC0415
 
     sfn, patches, over = aws.client("stepfunctions"), Patches(), threading.Event()
     payloads: list[Any] = []
 
-    def invoke(_name: str, payload: Any, answer: Callable[[FunctionAnswer], None]) -> None:
-        payloads.append(payload)
-        answered = function(payload)
+    def invoke(FunctionName: str, Payload: bytes) -> Mapping[str, Any]:  # noqa: N803 - boto3's
+        del FunctionName
+        payloads.append(json.loads(Payload))
+        answered = function(payloads[-1])
         if answered is None:
             over.wait(DEADLINE_S)
-        answer(answered or {})
+        if isinstance(answered, Raises):
+            body = BytesIO(json.dumps(answered.payload).encode())
+            return {"StatusCode": 200, "FunctionError": "Unhandled", "Payload": body}
+        body = BytesIO(json.dumps(answered or {}).encode())
+        return {"StatusCode": 200, "ExecutedVersion": "$LATEST", "Payload": body}
 
-    player: Any = SimpleNamespace(invoke=invoke)
-    patches.replace(lambda_eval_utils, "boto_client_for", lambda *_, **__: LambdaClient(player))
+    client = SimpleNamespace(invoke=invoke)
+    patches.replace(lambda_eval_utils, "boto_client_for", lambda *_, **__: client)
     try:
         arn = sfn.start_execution(stateMachineArn=machine_arn, name="x", input=given)[
             "executionArn"

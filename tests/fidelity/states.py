@@ -6,9 +6,8 @@ from typing import Any
 
 from tests.contract.conftest import Aws
 from tests.fidelity.ecs import CLUSTER, FAMILY, cluster, shown
-from tests.fidelity.machines import CALL, RUN_TASK, execute
+from tests.fidelity.machines import CALL, RUN_TASK, Raises, execute
 from tests.fidelity.rule import NOT_ASKED, Repair, Rules, recorded
-from tests.simulation.conformance.scripts import Raises
 
 CATCH = {"ErrorEquals": ["States.ALL"], "ResultPath": "$.error", "Next": "Done"}
 DONE = {"Type": "Succeed"}

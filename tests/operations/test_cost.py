@@ -9,8 +9,7 @@ from longhaul.core.lease import State
 from longhaul.core.settings import TaskSettings, TaskSize
 from longhaul.operations.cost import USUAL, AttemptCost, Prices, cost_of, money, sums
 from tests.builders import NOW, changed, record, settings
-from tests.simulation.conformance.in_simulation import play
-from tests.simulation.conformance.scripts import END, End, Script, beat
+from tests.simulation.interpreter.small_machines import attempt as played
 
 TASKS = TaskSettings(
     sizes={
@@ -68,13 +67,10 @@ def test_x86_and_private_subnets_have_their_own_prices() -> None:
     assert cost(x86).task == pytest.approx(0.04048 + 4 * 0.004445 + DISK)
 
 
-@pytest.mark.parametrize("beats", [0, 7])
-def test_transitions_are_the_states_that_the_machine_enters(beats: int) -> None:
-    played = play(Script(beats=(*(beat("wait"),) * beats, END), end=End(after_beat=beats)))
-    entered = [
-        event for branch in played.steps.values() for event in branch if "StateEntered" in event
-    ]
-    assert cost(beats=beats).around == pytest.approx(len(entered) * PRICES.transition)
+@pytest.mark.parametrize(("beats", "lasts_s"), [(0, 1), (7, 1_900)])
+def test_transitions_are_the_states_that_the_machine_enters(beats: int, lasts_s: int) -> None:
+    entered = sum("StateEntered" in event for event in played(lasts_s).history)
+    assert cost(beats=beats).around == pytest.approx(entered * PRICES.transition)
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from longhaul.core.request import MAX_TIMEOUT_S
 from simulation.aws.cloud import FakeAws
 from simulation.aws.platform.timeline import Timeline
-from simulation.aws.stepfunctions.interpreter import Failed, Interpreter, Tell
+from simulation.aws.stepfunctions.interpreter import Done, Failed, Interpreter, Tell
+from simulation.aws.template import deployed
 
 LAMBDA = "arn:aws:states:::lambda:invoke"
 RUN_TASK = "arn:aws:states:::ecs:runTask.sync"
@@ -102,3 +104,37 @@ class World:
 
 def failing(error: str = "Bad", cause: str = "very") -> Callable[[Call], None]:
     return lambda call: call.tell(Failed(error, cause))
+
+
+INPUT = {
+    "key": "main#a",
+    "stage": "main",
+    "run": "1",
+    "attempt": "1",
+    "engine": "fargate",
+    "capacity": "FARGATE",
+    "job": "flights_clean",
+    "size": "small",
+    "timeout_s": MAX_TIMEOUT_S,
+    "job_tag": "flights_clean",
+    "label_tag": "",
+    "first_wait_s": 15,
+}
+"""Of an attempt that may run for as long as any."""
+
+
+def attempt(lasts_s: float) -> World:
+    """An attempt in the deployed machine, to its end, with a beat in five minutes."""
+
+    def answer(call: Call) -> None:
+        if call.resource == RUN_TASK:
+            world.timeline.after(lasts_s, lambda: call.tell(Done({})))
+            return
+        payload: dict[str, Any] = {"outcome": "SUCCEEDED"}
+        if "settle" not in call.parameters["FunctionName"]:
+            following = "end" if "TaskStateExited Settle" in world.history else "wait"
+            payload = {"next": following, "wait_s": 300, "cause": None}
+        call.tell(Done({"Payload": payload}))
+
+    world = World(deployed().definition, answer=answer)
+    return world.start(INPUT).run()

@@ -8,8 +8,9 @@ import pytest
 from pydantic import ValidationError
 
 from simulation.aws.stepfunctions.asl.machine import load
-from tests.simulation.conformance.scripts import DEFINITION
+from simulation.aws.template import deployed
 
+DEFINITION = deployed().definition
 ABSENT = object()
 BEAT = ("RunUnderLease", "Branches", 1, "States", "Beat")
 SKIP_BEAT, STALLED = ((*BEAT[:-1], name) for name in ("SkipBeat", "JobStalled"))

@@ -24,13 +24,14 @@ from simulation.aws.stepfunctions.asl.limits import (
 from simulation.aws.stepfunctions.client import Execution
 from simulation.aws.stepfunctions.interpreter import Done
 from simulation.aws.template import deployed
-from tests.simulation.conformance.scripts import DEFINITION, INPUT
 from tests.simulation.interpreter.small_machines import (
     CALL,
+    INPUT,
     JOB,
     RUN_TASK,
     Call,
     World,
+    attempt,
     chain,
     failing,
     parallel,
@@ -61,29 +62,7 @@ def test_endless_execution_fails_when_its_history_is_full() -> None:
 
 
 def test_seven_days_of_beats_fit_into_the_history() -> None:
-    seven_days = 7 * 86_400
-
-    def answer(call: Call) -> None:
-        if call.resource == RUN_TASK:
-            world.timeline.after(seven_days - 1, lambda: call.tell(Done({})))
-        elif call.parameters["FunctionName"] == "settle":
-            call.tell(Done({"Payload": {"outcome": "SUCCEEDED"}}))
-        else:
-            settled = world.history.count("TaskStateExited Settle")
-            call.tell(
-                Done(
-                    {
-                        "Payload": {
-                            "next": "end" if settled else "wait",
-                            "wait_s": 300,
-                            "cause": None,
-                        }
-                    }
-                )
-            )
-
-    world = World(DEFINITION, answer=answer)
-    world.start({**INPUT, "timeout_s": seven_days}).run()
+    world = attempt(lasts_s=MAX_TIMEOUT_S - 1)
     assert world.end["status"] == "SUCCEEDED"
     assert 18_000 < len(world.history) < 20_000
 
@@ -146,22 +125,6 @@ def test_payload_that_is_not_json_does_not_cross() -> None:
         crossed({1, 2}, "lambda")
 
 
-LONGEST = {
-    "key": "main#a",
-    "stage": "main",
-    "run": "1",
-    "attempt": "1",
-    "engine": "fargate",
-    "capacity": "FARGATE",
-    "job": "flights_clean",
-    "size": "small",
-    "timeout_s": MAX_TIMEOUT_S,
-    "job_tag": "flights_clean",
-    "label_tag": "",
-    "first_wait_s": 15,
-}
-
-
 def beats(answer: Any) -> World:
     """A job that runs for as long as any may, whose beats all end like this."""
 
@@ -169,7 +132,7 @@ def beats(answer: Any) -> World:
         if call.resource != RUN_TASK:
             answer(call)
 
-    return World(deployed().definition, answer=answered).start(LONGEST).run(MAX_TIMEOUT_S - 1)
+    return World(deployed().definition, answer=answered).start(INPUT).run(MAX_TIMEOUT_S - 1)
 
 
 @pytest.mark.parametrize(
