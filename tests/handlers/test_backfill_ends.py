@@ -1,7 +1,6 @@
 """The end of a backfill, with `tree_ended`: told once all that it was to send has ended."""
 
 import contextlib
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -24,7 +23,7 @@ from tests.faults import failing
 from tests.handlers.life import Killed
 from tests.handlers.stack import Context, Stack
 from tests.handlers.test_stages import commit, dispatched, emitting, queued, settled
-from tests.handlers.test_tree_ends import TOPIC, before_the_first, die, telling, told_after_a_sweep
+from tests.handlers.test_tree_ends import TOPIC, die, telling, told_after_a_sweep
 from tests.handlers.test_trees import canceller, rerun, trees_of
 
 KEY = "main#oct"
@@ -112,18 +111,6 @@ def test_its_end_is_told_once_all_of_it_has_ended(stack: Stack, context: Context
     }
     assert swept(stack, context) == [told]
     assert not backfill(stack).is_watched
-
-
-def test_what_a_command_has_still_to_send_keeps_it_open(stack: Stack, context: Context) -> None:
-    send(stack, ["01", "02", "03"], slots=1)
-    run(stack, context)
-    assert backfill(stack).is_sending
-    assert swept(stack, context) == []
-    # It was interrupted. The same command sends the rest.
-    send(stack, ["01", "02", "03"])
-    run(stack, context)
-    (told,) = swept(stack, context)
-    assert told["jobs"] == {"main": {"SUCCEEDED": 3}}
 
 
 def test_what_a_command_had_not_sent_when_it_died_is_no_job_of_it(
@@ -225,31 +212,6 @@ def test_a_refused_job_that_is_sent_again_ends_it_once_more(stack: Stack, contex
     assert [why for _, why in office.redrive(main, Which())] == [None]
     run(stack, context)
     assert [each["outcome"] for each in swept(stack, context)] == ["DEAD", "SUCCEEDED"]
-
-
-def test_an_end_that_comes_while_a_sweep_tells_the_first_one_is_told_too(
-    stack: Stack, context: Context
-) -> None:
-    send(stack, ["01"])
-    (row,) = dispatched(stack, stack.settings.stage("main"), context)
-    die(row, context)
-
-    def more_is_sent_and_ends() -> None:
-        send(stack, ["01", "02"])
-        run(stack, context)
-
-    ends, told = before_the_first(stack, more_is_sent_and_ends)
-    main = stack.settings.stage("main")
-    assert not ends.tell_end(backfill(stack), main)
-    assert backfill(stack).is_watched
-    assert ends.tell_end(backfill(stack), main)
-    assert not backfill(stack).is_watched
-    bodies = [json.loads(each.body) for each in told]
-    about = [each for each in bodies if each.get("job_id") == "oct"]
-    assert [each["jobs"] for each in about] == [
-        {"main": {"DEAD": 1}},
-        {"main": {"SUCCEEDED": 2}},
-    ]
 
 
 def test_more_that_is_noted_during_a_look_keeps_it_open(stack: Stack, context: Context) -> None:

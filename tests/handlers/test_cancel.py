@@ -1,6 +1,5 @@
 """A cancel covers what was sent before it. What is sent afterwards runs."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,7 +7,6 @@ import pytest
 from longhaul.core.lease import Lease, State
 from simulation.aws.ecs.client import Task
 from tests.handlers.life import Life
-from tests.handlers.stack import deployed
 
 OTHER: dict[str, Any] = {"params": {"limit": 1}}
 
@@ -140,31 +138,3 @@ def test_task_that_settle_did_not_stop_is_stopped_by_the_next_claim(life: Life) 
     life.submit()
     assert task.desired == "STOPPED"
     assert 120 <= started_after_s(life, task) <= 135
-
-
-def test_left_over_message_of_a_dead_job_is_no_conflict_with_its_correction(output: Path) -> None:
-    """The last attempt was claimed from its row, while the job's message was hidden."""
-    with deployed(max_attempts=2, slots=1) as stack:
-        life, clock = Life(stack, output), stack.aws.clock
-        life.submit()
-        assert life.settle(life.row(), "exit-1") == "RELEASED"
-        stack.take_slots()
-        clock.advance(20)
-        (held,) = life.receive()
-        stack.sqs.change_message_visibility(
-            QueueUrl=stack.jobs_url, ReceiptHandle=held["receiptHandle"], VisibilityTimeout=1_500
-        )
-        clock.advance(200)
-        stack.take_slots(all_=False)
-        life.submit("february")
-        assert life.settle(life.row(), "exit-1") == "DEAD"
-        assert len(stack.dead_letters()) == 1
-        life.submit(params={"corrected": True})
-        assert life.row().state is State.RUNNING
-
-        for wait_s in (1_500, 130):  # of two messages for one job, the second comes again
-            life.deliver(after_s=wait_s)
-
-        assert held["messageId"] not in stack.sqs.queues[stack.jobs_url].messages
-        assert life.row().state is State.RUNNING
-        assert [why["class"] for _, why in stack.dead_letters()] == ["failed"]

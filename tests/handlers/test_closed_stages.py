@@ -1,7 +1,6 @@
 """A stage is paused, retired, or removed while its jobs run or wait: nothing is lost unseen."""
 
 from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -105,36 +104,3 @@ def test_messages_wait_are_renewed_and_run_after_the_pause(renewing: Life) -> No
     renewing.stack.parts.slots.resume(renewing.stage, renewing.stack.aws.clock.now())
     renewing.deliver()
     assert renewing.row("waits").state is State.RUNNING
-
-
-def test_what_runs_is_settled_and_its_next_attempt_waits(renewing: Life) -> None:
-    renewing.submit("fails")
-    renewing.stack.parts.slots.pause(renewing.stage, renewing.stack.aws.clock.now())
-    assert renewing.settle(renewing.row("fails"), "exit-1") == "RELEASED"
-    renewing.deliver(after_s=timedelta(hours=1).total_seconds())
-    assert (renewing.row("fails").state, renewing.slots_taken()) == (State.RELEASED, 0)
-
-
-@pytest.mark.parametrize("claims_before", [1, 0])
-def test_a_message_that_waits_for_hours_is_looked_at_ever_less_often_also_after_a_pause(
-    output: Path, claims_before: int
-) -> None:
-    with deployed() as stack:
-        life, clock, slots = Life(stack, output), stack.aws.clock, stack.parts.slots
-        slots.set_slots(life.stage, 1)
-        if claims_before:
-            life.submit("runs for long")
-            stack.sqs.purge_queue(QueueUrl=stack.jobs_url)  # the other's message alone is counted
-        slots.pause(life.stage, clock.now())
-        if claims_before:
-            clock.advance(3_600)
-            slots.resume(life.stage, clock.now())
-        life.send("waits")
-
-        looks = 0
-        for _ in range(10 * 120):
-            looks += life.deliver()
-            clock.advance(30)
-
-    # Each time it is hidden for a twentieth of what has passed: as the logarithm of that.
-    assert 60 < looks < 200

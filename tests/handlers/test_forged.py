@@ -134,40 +134,6 @@ def test_a_forged_join_never_starts(pipeline: Stack, parent: Lease, context: Con
     assert is_refused(pipeline, context, DELAYS)
 
 
-def test_a_join_without_the_seal_of_what_it_joins_never_starts(
-    pipeline: Stack, context: Context
-) -> None:
-    parent = pipeline.claim()
-    commit(pipeline, parent, emitting(1), seal="5ea1")
-    settled(parent, context)
-    (only,) = dispatched(pipeline, CLEAN, context)
-    commit(pipeline, only, seal="another")
-    settled(only, context)
-    (honest,) = pipeline.sqs.receive_message(QueueUrl=DELAYS.queue_url)["Messages"]
-    request = json.loads(honest["Body"])
-    unsealed = request["lineage"] | {"seal": None}
-
-    send(pipeline, DELAYS.queue_url, job_id=request["job_id"], lineage=unsealed)
-
-    assert is_refused(pipeline, context, DELAYS)
-    assert request["lineage"]["seal"] == "5ea1"
-    pipeline.sqs.send_message(QueueUrl=DELAYS.queue_url, MessageBody=honest["Body"])
-    assert len(dispatched(pipeline, DELAYS, context)) == 1
-
-
-def test_a_lineage_of_a_cancelled_message_is_checked_when_it_is_corrected(
-    pipeline: Stack, parent: Lease, context: Context
-) -> None:
-    send(pipeline, CLEAN.queue_url, job_id="mine", lineage=lineage(parent, size=1))
-    pipeline.aws.clock.advance(10)
-    pipeline.parts.leases.request_cancel("clean#mine", "clean")
-    assert dispatched(pipeline, CLEAN, context) == []
-    pipeline.aws.clock.advance(10)
-    send(pipeline, CLEAN.queue_url, job_id="mine")
-    (corrected,) = dispatched(pipeline, CLEAN, context)
-    assert corrected.lineage is None
-
-
 def test_a_redriven_child_keeps_its_place_when_its_parent_has_expired(
     pipeline: Stack, parent: Lease, context: Context
 ) -> None:

@@ -70,20 +70,6 @@ def test_message_that_sqs_holds_no_longer_is_handed_over_whatever_the_row_says(
     assert stack.messages() == (1, 0)
 
 
-def test_message_that_was_adopted_a_moment_ago_is_not_handed_over(
-    stack: Stack, context: Context, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = stack.parts.clock.now()
-    before = stack.claim(received_at=now - timedelta(hours=11, minutes=30))
-    newer = message("x", before.receive.message_id, receive_count=2, receipt_handle="newer")
-    stack.parts.leases.report(transitions.adopt(before, newer))
-    monkeypatch.setattr(type(stack.parts.leases), "load", lambda *_: before)
-
-    assert beat(context) == {"next": "wait", "wait_s": 15, "cause": ""}
-    monkeypatch.undo()
-    assert stack.messages() == (0, 1)
-
-
 # A claimed message stays invisible until its first beat, however late the settings let that be.
 
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +9,6 @@ import pytest
 from functions import sweeper
 from longhaul.core.lease import Lease, State
 from longhaul.core.settings import Stage
-from longhaul.core.store.item import to_item
 from longhaul.operations.cancel import Canceller
 from tests.builders import body, stage, there
 from tests.events import event
@@ -216,18 +214,6 @@ def test_join_with_too_many_inputs_is_dead_lettered_and_never_starts(
     assert dispatched(pipeline, DELAYS, context) == []
 
 
-def test_join_of_a_job_that_emitted_none_starts_though_its_stage_was_taken_out_since(
-    pipeline: Stack, context: Context
-) -> None:
-    row = pipeline.claim()
-    commit(pipeline, row, {"clean": []}, seal="5ea1")
-    pipeline.deploy(stages=STAGES[1:])
-
-    settled(row, context)
-
-    assert len(jobs_in(pipeline, DELAYS)) == 1
-
-
 @pytest.mark.parametrize("at", range(6))
 def test_what_was_counted_is_sent_though_a_deploy_leads_elsewhere_in_between(
     context: Context, at: int
@@ -250,44 +236,6 @@ def test_what_was_counted_is_sent_though_a_deploy_leads_elsewhere_in_between(
 
         assert (len(members), len(jobs_in(stack, stages[4]))) == ((1, 0) if was_settled else (0, 1))
         assert len(run_all(stack, "delays", context)) == 1
-
-
-def given_up(stack: Stack, key: str) -> None:
-    """As after ten errors in a row: the row is dead, although its success was counted."""
-    row = stack.load(key)
-    dead = replace(row, state=State.DEAD, owed=())
-    stack.aws.dynamodb.put_item(TableName=stack.settings.leases_table, Item=to_item(dead))
-    stack.aws.clock.advance(1)
-
-
-@pytest.mark.parametrize("before", [3, 1, 0])
-@pytest.mark.parametrize("after", [2, 1, 0])
-@pytest.mark.parametrize("arrived", [0, 1, 3])
-def test_corrected_run_takes_the_place_of_all_that_the_counted_one_led_to(
-    context: Context, before: int, after: int, arrived: int
-) -> None:
-    with deployed(check=True, stages=BY_DATE) as stack:
-        begun(stack, context, {"fetch": requests(2)})
-        first, second = dispatched(stack, BY_DATE[1], context)
-        end_well(stack, first, context, {"clean": requests(before)})
-        of_first = dispatched(stack, BY_DATE[2], context)
-        for each in of_first[:arrived]:
-            end_well(stack, each, context)
-        given_up(stack, first.key)
-        fixed = body(job_id=first.job_id, params={"again": True})
-        stack.sqs.send_message(QueueUrl=BY_DATE[1].queue_url, MessageBody=fixed)
-        (again,) = dispatched(stack, BY_DATE[1], context)
-        end_well(stack, again, context, {"clean": requests(after)})
-        for each in of_first[arrived:]:  # of the first run, late
-            end_well(stack, each, context)
-        assert jobs_in(stack, BY_DATE[3]) == []
-        of_again = run_all(stack, "clean", context)
-        end_well(stack, second, context, {"clean": []})
-
-        (join,) = run_all(stack, "delays", context)
-
-        outputs = [each.places[""] for each in in_order(of_again)]
-        assert list(inputs_of(stack, join).values()) == outputs
 
 
 RENAMED = (

@@ -3,7 +3,7 @@
 The limits are 12 hours of invisibility, 1,000 receives and 10 days of retention.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -11,16 +11,15 @@ import pytest
 from botocore.exceptions import ClientError
 
 from longhaul.core import transitions
-from longhaul.core.lease import Lease, Owed, State, joined_ref
+from longhaul.core.lease import Lease, State, joined_ref
 from longhaul.core.settings import Stage
 from simulation.aws.service import Answer, Call, Proceed, unavailable
 from tests.builders import BUCKET
 from tests.events import event
 from tests.faults import failing
-from tests.handlers.life import Kill, Life
+from tests.handlers.life import Life
 from tests.handlers.stack import Context, Stack, deployed
 from tests.handlers.test_dispatcher import dispatch
-from tests.handlers.test_joins import BY_DATE, run_all
 from tests.handlers.test_stages import (
     STAGES,
     begun,
@@ -198,51 +197,6 @@ def test_copy_that_retention_takes_is_followed_by_another(life: Life) -> None:
     assert messages(life) == 0
 
 
-ENDS = {"exit-0": State.SUCCEEDED, "exit-65-permanent": State.DEAD, "cancelled": State.CANCELLED}
-
-
-@pytest.mark.parametrize("end", ENDS)
-@pytest.mark.parametrize(
-    "owing", [(Owed.DELETE,), ()], ids=["its settle died before the delete", "handed over"]
-)
-def test_ended_job_is_finished_although_retention_took_its_message(
-    life: Life, end: str, owing: tuple[Owed, ...]
-) -> None:
-    state = ENDS[end]
-    life.send()
-    row = running(life)
-    if state is State.SUCCEEDED:
-        life.complete_work(row)
-    if owing:
-        die_at(life, "DeleteMessage", lambda: life.settle(row, end))
-    else:
-        life.stack.parts.leases.report(
-            transitions.hand_over(row.id, str(row.receive.receipt_handle))
-        )
-        life.settle(row, end)
-    assert (life.row().state, life.row().owed) == (state, owing)
-    taken_by_retention(life)
-    life.sweep()
-    assert life.row().is_finished
-    assert life.sweep() == {}
-    assert len(life.stack.dead_letters()) == (state is State.DEAD)
-
-
-def die_at(life: Life, operation: str, act: Callable[[], object]) -> None:
-    """Kill the process at the first call of this operation."""
-    kill = Kill(life.stack.aws.gate, 1, after=False)
-
-    def watch(call: Call, proceed: Proceed) -> Answer:
-        return (
-            kill._call(call, proceed) if call.operation == operation or kill.happened else proceed()
-        )
-
-    with kill:
-        life.stack.aws.gate.around = watch
-        act()
-    assert kill.happened
-
-
 # A copy replaces a message before SQS drops the message.
 #
 # Neither the job nor the message is lost or doubled.
@@ -321,21 +275,6 @@ def test_join_that_waited_for_130_days_starts_with_inputs_that_live_on(
     assert pipeline.dead_letters(DELAYS) == []
     # The bucket's lifecycle rule counts from here.
     assert pipeline.aws.clock.now() - stored_at(pipeline, key) < timedelta(days=8)
-
-
-def test_join_starts_although_what_it_waited_for_waited_for_130_days(context: Context) -> None:
-    with deployed(check=False, stages=BY_DATE) as stack:
-        begun(stack, context, {"fetch": [{}, {}]})
-        run_all(stack, "fetch", context)
-        clean, delays = BY_DATE[2:]
-        stack.parts.slots.pause(clean, stack.aws.clock.now())
-
-        wait(stack, clean, 130, context)
-
-        stack.parts.slots.resume(clean, stack.aws.clock.now())
-        assert len(run_all(stack, "clean", context)) == 2
-        assert len(dispatched(stack, delays, context)) == 1
-        assert stack.dead_letters(delays) == []
 
 
 def stored_at(stack: Stack, key: str) -> datetime:

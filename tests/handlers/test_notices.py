@@ -78,31 +78,6 @@ def test_a_success_is_told_with_its_output(life: Life) -> None:
     assert life.stack.messages() == (0, 0)
 
 
-def test_a_duplicate_is_not_told(life: Life) -> None:
-    succeed(life)
-    life.submit()
-    assert len(told(life)) == 1
-
-
-def test_an_end_is_told_again_under_the_same_id_if_that_was_not_noted(life: Life) -> None:
-    life.submit()
-    life.complete(life.row())
-
-    def around(call: Call, proceed: Proceed) -> Answer:
-        if call.operation == "UpdateItem" and told(life):
-            raise unavailable(call)
-        return proceed()
-
-    life.stack.aws.gate.around = around
-    with pytest.raises(Exception, match="UpdateItem"):
-        life.settle(life.row())
-    life.stack.aws.gate.around = None
-    life.sweep()
-    assert life.row().is_finished
-    first, second = told(life)
-    assert first == second
-
-
 def test_nothing_waits_for_a_notice_that_cannot_be_sent(life: Life) -> None:
     """A retry, a wait, a backfill and a tree waited for it, for a day."""
     with failing(life.stack.aws.gate, unavailable, "Publish"):
@@ -146,22 +121,6 @@ def hanging(life: Life, for_s: float) -> Iterator[list[Call]]:
 
     with failing(life.stack.aws.gate, late, "Publish"):
         yield calls
-
-
-def test_a_target_that_hangs_until_the_batch_is_over_doubles_no_dead_letter(life: Life) -> None:
-    for _ in range(2):
-        for n in range(3):
-            life.send(f"j{n}", params={"limit": len(life.stack.executions())})
-        if not life.stack.executions():
-            life.deliver()
-    life.send()
-    with hanging(life, for_s=300) as calls:
-        life.dispatch(life.receive())
-        assert life.row().state is State.RUNNING
-        life.deliver(after_s=300)
-    assert (len(life.stack.dead_letters()), len(calls)) == (3, 1)
-    life.sweep()
-    assert [each["outcome"] for each in told(life)] == ["REFUSED"] * 3
 
 
 def test_a_job_starts_beside_notices_that_hang(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,16 +168,6 @@ def test_a_target_that_did_not_answer_is_spared_for_a_minute(life: Life) -> None
         assert len(calls) == 2
     life.sweep(after_s=60)
     assert sorted(each["job_id"] for each in told(life)) == ["j0", "j1", "j2", "j3"]
-
-
-def test_a_sweep_that_has_no_time_left_asks_no_target(life: Life) -> None:
-    with failing(life.stack.aws.gate, unavailable, "Publish"):
-        succeed(life)
-    asked = life.stack.aws.gate.counts["sns.Publish"]
-    now = life.stack.aws.clock.now()
-    life.stack.parts.sweeper.sweep(now)
-    assert life.stack.aws.gate.counts["sns.Publish"] == asked
-    assert life.row().is_finished
 
 
 def run_events(stack: Stack) -> list[dict[str, Any]]:

@@ -62,18 +62,6 @@ def test_an_outage_never_counts(life: Life, error: Callable[[Call], Exception]) 
     assert life.row().state is State.RUNNING
 
 
-def test_a_waiting_job_that_cannot_start_again_is_dead(life: Life) -> None:
-    life.submit()
-    assert life.settle(life.row(), "exit-1") == "RELEASED"
-    with failing(life.stack.aws.gate, refused, "TransactWriteItems", about=f"main#{JOB}"):
-        again_and_again(life.stack, life.deliver)
-    row = life.row()
-    assert (row.state, row.last_class, row.owed) == (State.DEAD, "internal_error", ())
-    ((text, why),) = life.stack.dead_letters()
-    assert (json.loads(text)["job_id"], why["class"]) == (JOB, "internal_error")
-    assert life.stack.messages() == (0, 0)
-
-
 @pytest.mark.parametrize("error", [refused, defect])
 def test_an_output_that_can_never_be_published_ends_as_a_dead_letter(
     life: Life, error: Callable[[Call], Exception]

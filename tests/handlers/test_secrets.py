@@ -12,13 +12,12 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from functions.dispatcher import lambda_handler as dispatcher
 from longhaul.core.lease import State
 from tests.builders import BODY, BUCKET
 from tests.handlers.any_message import JSON, TEXT, message_attribute
 from tests.handlers.conftest import Log
 from tests.handlers.life import Life
-from tests.handlers.stack import Context, Stack, deployed
+from tests.handlers.stack import Stack, deployed
 from tests.handlers.test_any_message import EXAMPLES, records_of
 
 SECRET = "hunter2! correct horse battery staple {}"
@@ -162,17 +161,3 @@ def test_every_function_names_the_attempt_and_its_label_in_its_lines(life: Life,
     assert ("attempt settled", *names(life, "january", 2)) in logged
     assert logged[-1] == ("swept", None, None, None)
     assert [line.get("label") for line in log] == ["7 October"] * (len(log) - 1) + [None]
-
-
-def test_error_is_logged_with_the_job_that_has_it(
-    stack: Stack, life: Life, context: Context, log: Log
-) -> None:
-    life.send("january")
-    records = life.receive()
-    stack.aws.s3.buckets.clear()
-    dispatcher({"Records": records}, context)
-    (line,) = log
-    assert (line["message"], line["job_id"]) == ("this message stays in the queue", "january")
-    assert "ClientError: NoSuchBucket at PutObject: The specified bucket" in line["exception"]
-    assert stack.parts.leases.load("main#january") is None
-    assert State.RUNNING not in [row.state for row in life.rows()]

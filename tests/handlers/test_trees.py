@@ -151,13 +151,6 @@ def test_what_came_later_of_a_cancelled_tree_ends_without_a_mark_of_its_own(
     assert [row.state for row in rows].count(State.RUNNING) == 0
     assert walked(stack, root).has_ended
 
-    stack.aws.clock.advance(1)
-    for each in unwell(walked(stack, root)):
-        rerun(stack, each)
-    for name in ("fetch", "clean", "delays"):
-        run_all(stack, name, context)
-    assert walked(stack, root).has_succeeded
-
 
 def test_a_job_that_has_committed_is_not_stopped_and_nothing_follows_it(
     stack: Stack, context: Context
@@ -234,23 +227,6 @@ def with_request(stack: Stack, key: str) -> Lease:
 def run_one(stack: Stack, name: str, context: Context, emits: Any = None) -> Lease:
     (row,) = run_all(stack, name, context, lambda _: emits)
     return row
-
-
-def test_join_runs_again_with_the_outputs_of_all_members_when_one_of_them_does(
-    pipeline: Stack, context: Context
-) -> None:
-    begun(pipeline, context, emitting(12))
-    members = run_all(pipeline, "clean", context)
-    first = run_one(pipeline, "delays", context)
-
-    again(pipeline, members[3].key)
-    member = run_one(pipeline, "clean", context)
-    join = run_one(pipeline, "delays", context)
-
-    assert (member.key, join.key) == (members[3].key, first.key)
-    assert (member.run > members[3].run, join.run > first.run) == (True, True)
-    assert inputs_of(pipeline, join) == inputs_of(pipeline, first)
-    assert len(inputs_of(pipeline, join)) == 12
 
 
 @pytest.mark.parametrize(("before", "after"), [(3, 3), (3, 1), (1, 3), (2, 0)])

@@ -9,7 +9,6 @@ from datetime import timedelta
 from functools import partial
 
 import pytest
-from botocore.exceptions import ClientError
 
 from longhaul.core import transitions
 from longhaul.core.errors import TornOutputError
@@ -17,10 +16,9 @@ from longhaul.core.lease import Lease, Owed, State
 from longhaul.core.settlement import MAX_ERRORS
 from longhaul.outputs.publication import LOOK_AGAIN_AFTER
 from simulation.aws.s3.uploads import AT_ONCE, Completion
-from simulation.aws.service import Answer, Call, Proceed, client_error
+from simulation.aws.service import Answer, Call, Proceed
 from tests.builders import BUCKET
 from tests.emf import metrics_in
-from tests.faults import failing
 from tests.handlers.life import Killed, Life
 from tests.lease_page import table
 
@@ -71,37 +69,6 @@ def test_files_that_s3_does_not_delete_leave_the_publication_owed(life: Life, co
     assert life.stack.dead_letters() == []
 
 
-def test_an_output_that_others_change_each_time_leaves_the_publication_owed(life: Life) -> None:
-    row = committed(life, "january")
-
-    def others_are_faster(call: Call) -> ClientError:
-        return client_error("PreconditionFailed", "a condition did not hold", call.operation)
-
-    with failing(life.stack.aws.gate, others_are_faster, "PutObject", about="_SUCCESS"):
-        assert life.settle(row) == "SUCCEEDED"
-        sweep_often(life)
-    assert life.row("january").owed == (Owed.PUBLISH, Owed.DELETE)
-
-    life.sweep()
-    assert (life.row("january").state, life.row("january").owed) == (State.SUCCEEDED, ())
-    assert life.stack.dead_letters() == []
-
-
-def test_lists_that_s3_does_not_delete_end_no_sweep(life: Life) -> None:
-    life.settle(committed(life, "january"))
-    life.stack.aws.clock.advance(LOOK_AGAIN_AFTER.total_seconds() + 86_400)
-    assert life.pending_lists()
-
-    life.stack.aws.gate.around = lambda call, proceed: (
-        not_deleted("AccessDenied", call) if call.operation == "DeleteObjects" else proceed()
-    )
-    assert life.sweep()["failed"] == 1
-    life.stack.aws.gate.around = None
-    life.sweep()
-
-    assert life.pending_lists() == []
-
-
 # Several outputs of a job whose publisher died between their switches.
 
 
@@ -129,17 +96,6 @@ def half_published(life: Life) -> Lease:
 
 def shown(life: Life) -> bool:
     return f"{REPORT}_SUCCESS" in life.stack.aws.s3.buckets[BUCKET].objects
-
-
-def test_settle_goes_on_where_the_runner_was_killed(life: Life) -> None:
-    row = half_published(life)
-
-    assert life.settle(row, "killed") == "SUCCEEDED"
-
-    after = life.row()
-    assert (shown(life), after.is_finished, after.attempt.number) == (True, True, 1)
-    assert after.attempt.output is not None
-    assert after.attempt.output.paths == {"report": f"s3://{BUCKET}/{REPORT}"}
 
 
 def test_a_job_of_which_a_part_shows_does_not_run_again_when_the_rest_is_lost(life: Life) -> None:
@@ -272,27 +228,6 @@ def test_publication_does_what_the_table_says(
         row = life.stack.parts.leases.apply(transitions.note_gone(row, life.stack.aws.clock.now()))
     life.sweep(after_s=HALF_AN_HOUR_S if noted == "noted half an hour ago" else 60)
     assert outcome(life, row) == wanted
-
-
-def test_uploads_that_are_gone_twice_half_an_hour_apart_make_the_job_run_again(life: Life) -> None:
-    row = life.committed()
-    lose_uploads(life)
-    assert life.settle(row, "killed") == "SUCCEEDED"
-    assert life.row().owed == (Owed.PUBLISH, Owed.DELETE)
-
-    life.sweep(after_s=HALF_AN_HOUR_S - 1)
-    assert life.row().state is State.SUCCEEDED
-    life.sweep(after_s=1)
-
-    after = life.row()
-    assert (after.state, after.attempt.output, after.attempt.gone_at) == (
-        State.RELEASED,
-        None,
-        None,
-    )
-    life.deliver(after_s=300)
-    life.succeed(life.row())
-    assert life.published()
 
 
 def test_second_look_that_dies_starts_the_half_hour_again(life: Life) -> None:

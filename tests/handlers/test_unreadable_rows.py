@@ -1,7 +1,6 @@
 """Rows that a newer version wrote before a rollback."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,20 +11,10 @@ from longhaul.core.descent import Group, Lineage
 from longhaul.core.lease import RecordedResult, State
 from longhaul.core.store.item import key_of
 from longhaul.core.transitions import Change, Clause
-from tests.builders import BUCKET, body, changed, stage
+from tests.builders import changed
 from tests.events import event
 from tests.handlers.life import Life
-from tests.handlers.stack import Context, Stack, deployed
-from tests.handlers.test_stages import (
-    STAGES,
-    commit,
-    dispatched,
-    emitting,
-    end_well,
-    queued,
-    settled,
-)
-from tests.handlers.test_tree_ends import TELLS, swept, telling
+from tests.handlers.stack import Context, Stack
 
 DAY_S = 86_400
 
@@ -163,43 +152,3 @@ def test_a_sweep_repairs_the_others_counts_the_row_and_spares_what_belongs_to_it
     assert life.pending_lists()
     assert "stopped" not in report
     assert task.arn not in life.stack.stopped_tasks
-
-
-def test_an_unreadable_root_keeps_its_retry_back_and_no_other_job(
-    context: Context, output: Path
-) -> None:
-    clean = queued("clean", job="flights_clean", slots=1)
-    with deployed(stages=(stage(next=("clean",)), clean)) as stack:
-        root = stack.claim()
-        end_well(stack, root, context, {"clean": [{"output": f"s3://{BUCKET}/c/"}]})
-        (child,) = dispatched(stack, clean, context)
-        life = Life(stack, output, context)
-        life.settle(child, "exit-1")
-        make_unreadable(stack, root.job_id)
-        stack.sqs.purge_queue(QueueUrl=clean.queue_url)  # its message is far behind
-        stack.aws.clock.advance(3_600)
-        for n in range(2):
-            asked = body(job_id=f"other-{n}", output=f"s3://{BUCKET}/{n}/")
-            stack.sqs.send_message(QueueUrl=clean.queue_url, MessageBody=asked)
-        dispatched(stack, clean, context)
-        rows = stack.parts.leases.load_many([f"clean#other-{n}" for n in range(2)])
-        assert [row.state for row in rows.values()] == [State.RUNNING]
-
-
-def test_an_unreadable_job_keeps_the_end_of_its_own_tree_back_and_of_no_other(
-    context: Context, output: Path
-) -> None:
-    clean = STAGES[1].model_copy(update={"next": ()})
-    with telling((stage(next=("clean",), **TELLS), clean)) as stack:
-        life = Life(stack, output, context)
-        below = []
-        for job_id in ("newer", "other"):
-            life.submit(job_id)
-            commit(stack, life.row(job_id), emitting(1))
-            settled(life.row(job_id), context)
-            below += dispatched(stack, clean, context)
-            assert swept(stack, context) == []  # a look that met it
-        make_unreadable(stack, below[0].job_id, "progress")
-        commit(stack, below[-1])
-        settled(below[-1], context)
-        assert [each["job_id"] for each in swept(stack, context)] == ["other"]
