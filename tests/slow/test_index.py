@@ -4,7 +4,6 @@ Resolvers of uv and pip answer, for a machine that they do not run on. Nothing i
 is built from source, a fresh machine builds before its first test.
 """
 
-import json
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -13,7 +12,6 @@ from typing import Final
 
 import pytest
 
-from longhaul.cdk.layer import platforms
 from longhaul.core.settings import Architecture
 from tests.layers import ROOT
 
@@ -28,14 +26,8 @@ MACHINES: Final = {
 SOURCE_ONLY: Final = frozenset({"pyspark"})
 """Published without a wheel: pure Python, and jars."""
 
-LOCKS: Final = (
-    "functions/requirements",
-    "longhaul/runner/requirements",
-    "longhaul/runner/build-requirements",
-)
 ANSWERED_WITHIN_S: Final = 900
 _UV: Final = (str(Path(sys.executable).with_name("uv")), "pip", "compile", "--no-annotate", "-")
-_PIP: Final = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", "install")
 
 
 def answer(command: Sequence[str], wanted: str = "") -> subprocess.CompletedProcess[str]:
@@ -85,24 +77,3 @@ def test_every_requirement_has_a_wheel(machine: str) -> None:
     found = {line.partition("==")[0] for line in asked.stdout.splitlines()}
     assert {"botocore", "py4j"} < found
     assert ("awslambdaric" in found) == (machine in LINUX)
-
-
-@pytest.mark.usefixtures("_index")
-@pytest.mark.parametrize("machine", LINUX)
-@pytest.mark.parametrize("lock", LOCKS)
-def test_every_locked_package_has_a_wheel_with_a_hash_of_the_lock(
-    lock: str, machine: str, tmp_path: Path
-) -> None:
-    asked = tmp_path / "wheels.lock"
-    asked.write_text(with_wheels(ROOT / f"{lock}.lock"))
-
-    report = answer(
-        [
-            *(*_PIP, "--quiet", "--dry-run", "--ignore-installed", "--report=-", "--no-deps"),
-            *("--only-binary=:all:", *platforms(LINUX[machine]), "--target=unused"),
-            *("--require-hashes", "-r", str(asked)),
-        ]
-    )
-
-    assert report.returncode == 0, report.stderr
-    assert json.loads(report.stdout)["install"]
