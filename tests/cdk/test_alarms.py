@@ -164,23 +164,6 @@ def test_a_job_that_aws_goes_on_refusing_raises_an_alarm_within_half_an_hour(
     assert ENDS - 6 * MINUTE <= rang[1] <= ENDS + MUST_CEASE_WITHIN_S
 
 
-@pytest.mark.parametrize(
-    ("name", "level"),
-    [
-        # Each refusal ends within minutes.
-        ("MainRefused", between(BEGINS, ENDS, 179)),
-        # The next sweep finds it repaired.
-        ("MainWithoutBeat", between(BEGINS, BEGINS + 5 * MINUTE, 1)),
-    ],
-)
-def test_what_ends_by_itself_raises_no_alarm(
-    usual: Synthesis, name: str, level: Level, lateness: str, extra: int, rng: random.Random
-) -> None:
-    values = sweeps(level, lateness, rng)
-
-    assert rings(alarm(usual, name).play(values, END, extra=extra)) is None
-
-
 @pytest.mark.parametrize("name", BY_SWEEPS)
 @pytest.mark.parametrize("was_bad", [True, False])
 def test_a_stopped_sweeper_neither_clears_an_alarm_nor_raises_another(

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from aws_cdk import (
     App,
-    DefaultStackSynthesizer,
     Environment,
     Stack,
 )  # after `longhaul.cdk`, which tells jsii where Node is
@@ -24,7 +23,6 @@ from aws_cdk.assertions import Template
 import longhaul.cdk
 from longhaul.cdk import (
     AdvancedStageDeployment,
-    EmrSettings,
     Longhaul,
     NetworkSettings,
     Settings,
@@ -262,14 +260,6 @@ def test_a_stage_that_notifies_is_known_and_notifies_one(
         Longhaul(empty, "Longhaul", settings=Settings(stages=(stage_with(**told),)), notify=notify)
 
 
-def test_a_target_of_the_same_app_is_given_to_the_construct_and_not_to_the_settings(
-    empty: Stack,
-) -> None:
-    told = stage_with(notify=sns.Topic(empty, "Topic").topic_arn)
-    with pytest.raises(SettingsError, match=r"stages\.0\.advanced\.notify: .* to the construct"):
-        Longhaul(empty, "Longhaul", settings=Settings(stages=(told,)))
-
-
 def test_a_bucket_of_the_same_app_starts_a_job_for_each_of_its_objects(empty: Stack) -> None:
     raw = s3.Bucket(empty, "Raw", event_bridge_enabled=True)
     request = {
@@ -364,27 +354,6 @@ def test_metrics_without_a_stage_are_the_sweepers(stack: Stack) -> None:
     assert longhaul.metric(SweeperMetric.REPAIRS).dimensions == {"service": "sweeper"}
     with pytest.raises(ValueError, match=r"^there is no metric 'Backlog' \(a metric of a stage"):
         longhaul.metric("Backlog")
-
-
-def test_drivers_may_read_no_more_of_the_apps_assets_than_their_own_stacks() -> None:
-    app = App(context=NO_COPIES)
-    prefixed = Stack(
-        app, "Prefixed", synthesizer=DefaultStackSynthesizer(bucket_prefix="theirs/prefixed/")
-    )
-    longhaul = Longhaul(prefixed, "Longhaul", settings=Settings(emr_serverless=EmrSettings()))
-
-    (fetched,) = (
-        readable(statement["Resource"])
-        for policy in resources(
-            Template.from_stack(prefixed).to_json(), "AWS::IAM::Policy"
-        ).values()
-        for statement in policy["PolicyDocument"]["Statement"]
-        if statement.get("Sid") == "FetchItself"
-    )
-    assert fetched.endswith("/theirs/prefixed/*")
-    assert longhaul.job_role("main", "emr-serverless") is not longhaul.job_role("main")
-    with pytest.raises(SettingsError, match=r"^Theirs/Longhaul/EmrServerless: .*\(bucket_prefix="):
-        Longhaul(theirs(), "Longhaul", settings=Settings(emr_serverless=EmrSettings()))
 
 
 # What CDK apps may import. A change here is one that they notice.

@@ -2,7 +2,6 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
 import zipfile
 from collections.abc import Iterator
 from hashlib import sha256
@@ -17,7 +16,6 @@ from botocore.loaders import Loader
 from longhaul.cdk import layer
 from longhaul.cdk.functions import NOT_CODE
 from longhaul.cdk.layer import LayerError
-from longhaul.config import npm
 from longhaul.config import sources as module
 from longhaul.config.project import demo
 from longhaul.config.sources import SHIPPED, sources, work_dir
@@ -81,21 +79,6 @@ def test_a_module_that_cannot_be_compiled_is_an_error_that_names_it(tmp_path: Pa
         layer.build(requiring(tmp_path, {"broken.py": "def\n"}), "arm64")
 
 
-@pytest.mark.usefixtures("compiler")
-def test_a_compiler_that_cannot_be_installed_is_an_error_that_says_why(
-    repository: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(npm, "sources", lambda: repository)
-    monkeypatch.setenv("npm_config_registry", "http://127.0.0.1:9/")
-    monkeypatch.setenv("npm_config_fetch_retries", "0")
-
-    with pytest.raises(LayerError, match=r"(?s)can its registry be reached.*127\.0\.0\.1:9"):
-        layer.build(repository, "arm64")
-
-    assert list((repository / ".cache" / "compiler").iterdir()) == []
-    assert not (repository / ".cache" / "layer" / layer.name(repository, "arm64")).exists()
-
-
 def test_another_architecture_or_requirement_is_another_layer(repository: Path) -> None:
     arm = layer.name(repository, "arm64")
     x86 = layer.name(repository, "x86_64")
@@ -104,22 +87,6 @@ def test_another_architecture_or_requirement_is_another_layer(repository: Path) 
     changed = layer.name(repository, "arm64")
 
     assert len({arm, x86, changed}) == 3
-
-
-def test_two_builds_at_once_leave_one_complete_layer_and_nothing_else(repository: Path) -> None:
-    built: list[Path] = []
-    threads = [
-        threading.Thread(target=lambda: built.append(layer.build(repository, "arm64")))
-        for _ in range(2)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=DEADLINE_S)
-
-    assert len(built) == 2
-    assert list((repository / ".cache" / "layer").iterdir()) == [built[0]]
-    assert (built[0] / "python" / "tiny.py").is_file()
 
 
 @pytest.mark.parametrize(
@@ -147,19 +114,6 @@ def test_the_layer_lacks_services_that_no_function_calls(tmp_path: Path) -> None
     assert kept == set(data) - {"botocore/data/rds/1/service-2.json"}
     with zipfile.ZipFile(archive) as zipped:
         assert {f"python/{name}" for name in data} <= set(zipped.namelist())
-
-
-def test_the_layer_lacks_modules_that_no_function_imports(tmp_path: Path) -> None:
-    files = ("__init__.py", "backend_c.cpython-313-aarch64-linux-gnu.so", "backend_cffi.py")
-    unused = ("_cffi.cpython-313-aarch64-linux-gnu.so",)
-    repository = requiring(
-        tmp_path, {f"zstandard/{name}": "" for name in files + unused} | {"psutil/__init__.py": ""}
-    )
-
-    built = layer.build(repository, "arm64") / "python"
-
-    assert {path.name for path in (built / "zstandard").iterdir()} == {*files[:2]}
-    assert not (built / "psutil").exists()
 
 
 def test_an_archive_has_the_same_bytes_at_each_build(repository: Path) -> None:
@@ -293,27 +247,6 @@ def test_make_locks_for_the_python_and_the_architectures_of_the_layer() -> None:
     assert set(machines.split()) == set(layer.MACHINE.values())
 
 
-@pytest.mark.slow
-def test_make_lock_changes_nothing_where_no_pin_has_moved(tmp_path: Path) -> None:
-    files = [name for each in LOCKED for name in (each, each.replace(".txt", ".lock"))]
-    for name in files:
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / name, tmp_path / name)
-    command: list[str | Path] = [
-        "make",
-        "--file",
-        ROOT / "Makefile",
-        "--assume-old",
-        ".venv/.set-up-dev",
-        "lock",
-    ]
-
-    subprocess.run([*command, f"BIN={ROOT / '.venv' / 'bin'}"], cwd=tmp_path, check=True)
-
-    for name in files:
-        assert (tmp_path / name).read_text() == (ROOT / name).read_text()
-
-
 def test_the_image_installs_from_the_locks_alone() -> None:
     lines = (ROOT / "longhaul/runner/Dockerfile").read_text().replace("\\\n", " ").splitlines()
     installs = [part for line in lines for part in line.split("&&") if "pip install" in part]
@@ -383,14 +316,6 @@ def test_what_is_laid_out_has_no_demo_and_so_no_jobs_but_the_packages_own(
     monkeypatch.setattr(module, "_PACKAGE", sources() / "longhaul")
     sources.cache_clear()
     assert demo() is None
-
-
-def test_another_build_of_the_same_version_is_laid_out_anew(installed: Path) -> None:
-    first = sources()
-    (installed / "longhaul_jobs-0.1.0.dist-info" / "RECORD").write_text("another build\n")
-    sources.cache_clear()
-
-    assert sources() != first
 
 
 @pytest.mark.usefixtures("installed")

@@ -2,7 +2,6 @@
 
 import json
 import os
-import pickle
 import random
 import subprocess
 import sys
@@ -37,11 +36,8 @@ from longhaul.client import (
 from longhaul.core.lease import Lease, NamedOutput
 from longhaul.core.request import JobRequest
 from longhaul.core.settings import VARIABLE
-from longhaul.core.store.records import BATCH_GET
 from longhaul.core.verdict import OutcomeClass
 from longhaul.outputs.manifest import ManifestFile
-from longhaul.wiring import Wiring
-from simulation.aws.leases_table import creation
 from simulation.aws.service import Call, Proceed, client_error
 from simulation.aws.sqs.client import EntryFault
 from tests.builders import BODY, BUCKET, OUTPUT, QUEUE_URL, stage, there
@@ -169,43 +165,6 @@ def test_what_sqs_refuses_for_the_moment_is_sent_again(world: World, client: Cli
     assert len(client.submit_many([BODY] * 12)) == len(world.queued()) == 12
 
 
-def sent_and_unsent(partly: BaseException | None) -> tuple[set[str], set[str]]:
-    """The job ids of both."""
-    assert isinstance(partly, NotSentError)
-    unsent = {str(each.request["job_id"]) for each in partly.unsent}
-    return {each.job_id for each in partly.sent}, unsent
-
-
-def test_an_error_of_aws_ends_a_submission_and_says_what_was_sent(
-    world: World, client: Client
-) -> None:
-    error, calls = client_error("AccessDenied", "not you", "SendMessageBatch"), iter(range(100))
-
-    def around(call: Call, proceed: Proceed) -> dict[str, Any]:
-        if call.operation == "SendMessageBatch" and next(calls) >= 2:
-            raise error
-        return proceed()
-
-    world.aws.gate.around = around
-    with pytest.raises(NotSentError, match=r"180 of 200 requests .* not you") as ended:
-        client.submit_many({**BODY, "job_id": f"job-{n}"} for n in range(200))
-
-    sent, unsent = sent_and_unsent(ended.value)
-    assert (len(sent), sent | unsent) == (20, {f"job-{n}" for n in range(200)})
-    assert ended.value.__cause__ is error
-
-
-@pytest.mark.usefixtures("ctrl_c_twice")
-def test_ctrl_c_ends_a_submission_after_the_calls_under_way(world: World, client: Client) -> None:
-    with pytest.raises(KeyboardInterrupt) as ended:
-        client.submit_many({**BODY, "job_id": f"job-{n}"} for n in range(2_000))
-
-    sent, unsent = sent_and_unsent(ended.value.__cause__)
-    assert (sent | unsent, sent & unsent) == ({f"job-{n}" for n in range(2_000)}, set())
-    bodies = [each.body for each in world.aws.sqs.queues[QUEUE_URL].messages.values()]
-    assert sent == {json.loads(body)["job_id"] for body in bodies}
-
-
 def test_a_result_has_the_files_that_the_manifests_name(world: World, client: Client) -> None:
     job = client.submit(BODY)
     report, daily = f"s3://{BUCKET}/report/", "table://lake/daily"
@@ -269,14 +228,6 @@ def test_a_wait_gives_up_in_time_and_says_how_the_job_stands(world: World, clien
     with pytest.raises(WaitTimeoutError, match="it is RUNNING") as late:
         client.result(job, timeout=1)
     assert late.value.status.attempt == 1
-
-
-def test_a_handle_outlives_its_process(world: World, client: Client) -> None:
-    job = client.submit(BODY)
-    copy = pickle.loads(pickle.dumps(job))  # noqa: S301 - our own
-    assert copy == job
-    world.end(run(world, job))
-    assert connected(world).wait(copy).state == "DEAD"
 
 
 def test_a_cancel_of_a_job_that_was_sent_again_ends_the_wait_for_it(
@@ -370,22 +321,6 @@ def test_a_deploy_that_allows_more_is_seen_and_refusals_read_the_settings_once_a
     world.clock.advance(60)
     assert client.submit(request).job_id.startswith("new_job-")
     assert world.aws.gate.counts[reads] == 3
-
-
-@pytest.mark.parametrize("name", ["submit", "status", "wait", "cancel"])
-def test_a_stack_that_is_deployed_anew_is_found_again(
-    world: World, client: Client, name: str
-) -> None:
-    client.submit({**BODY, "job_id": "before"})
-    del world.aws.dynamodb.tables[world.settings.leases_table]
-    world.aws.dynamodb.create_table(**creation("others"))
-    world.redeploy(leases_table="others")
-    world.parts = Wiring(world.settings, world.aws.client, most_rows=BATCH_GET)
-    world.end(world.claim("x"))
-
-    ask: Any = getattr(client, name)
-    answer = ask(BODY) if name == "submit" else ask("x")
-    assert name == "submit" or answer.state == "DEAD"
 
 
 def test_nothing_is_sent_to_a_retired_stage(bare: World) -> None:

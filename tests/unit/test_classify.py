@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from itertools import permutations
 from typing import Any
 
 import pytest
@@ -15,10 +14,8 @@ from longhaul.core.verdict import (
     Evidence,
     OutcomeClass,
     Verdict,
-    searchable,
     shorten,
 )
-from longhaul.engines.fargate.tasks import _evidence_of
 from longhaul.engines.listed import ENGINES
 from longhaul.runner.reporting import Phase
 from tests.builders import NOW, OUTPUT, changed, running
@@ -388,19 +385,6 @@ def test_evidence_and_row_determine_the_class_of_an_attempt(
 # What settle goes by, where several things are known of one attempt.
 
 
-CONTAINERS = (
-    {"name": "job", "exitCode": 0},
-    {"name": "aws-guardduty-agent-1a2b3c4", "exitCode": 137},
-)
-
-
-@pytest.mark.parametrize("containers", [*permutations(CONTAINERS)])
-def test_a_sidecar_that_is_killed_makes_no_failure_of_a_task(
-    containers: tuple[dict[str, Any], ...],
-) -> None:
-    assert _evidence_of({"containers": list(containers)}).error is None
-
-
 # It last moved at NOW, its last report came a minute later, and its stall timeout is 15 minutes.
 CUT_OFF = changed(STARTED, progress={"phase": "running"}, reported_at=NOW + timedelta(minutes=1))
 RECORDED = changed(STARTED, result=RecordedResult(1, "failed", "a bad row"))
@@ -586,11 +570,6 @@ def test_what_waited_or_was_cut_off_is_stopped_and_says_why(
     assert said in verdict.detail
 
 
-def test_size_above_the_accounts_limit_says_the_way_out() -> None:
-    evidence = Evidence("ECS.ClientException", "the configuration is above your limit")
-    assert "take a smaller size" in classify(running(), evidence).detail
-
-
 @pytest.mark.parametrize(
     ("given", "paid"),
     [
@@ -624,31 +603,6 @@ def test_task_of_an_attempt_is_the_one_that_registered_else_the_one_that_ended(
     row = changed(running(), task_arn=registered)
 
     assert with_task(row, failed(TaskArn=reported)).attempt.task_arn == kept
-
-
-def test_task_that_ended_well_is_known_from_its_description() -> None:
-    described = {"TaskArn": "arn:told", "StartedAt": 1_000, "StoppedAt": 2_000}
-    attempt = with_task(running(), Evidence(task=described)).attempt
-
-    assert (attempt.task_arn, attempt.task_from, attempt.task_until) == (
-        "arn:told",
-        datetime.fromtimestamp(1, UTC),
-        datetime.fromtimestamp(2, UTC),
-    )
-
-
-def test_evidence_without_a_task_leaves_what_the_row_has() -> None:
-    after = with_task(STARTED, Evidence("JobStalled", "no progress"))
-
-    assert after == replace(STARTED, attempt=replace(STARTED.attempt))
-
-
-@pytest.mark.parametrize(("length", "kept"), [(32_768, 32_768), (32_769, 32_771)])
-def test_long_text_is_searched_at_its_beginning_and_its_end(length: int, kept: int) -> None:
-    text = "a" + "x" * (length - 2) + "z"
-
-    assert len(searchable(text)) == kept
-    assert (searchable(text)[0], searchable(text)[-1]) == ("a", "z")
 
 
 def test_error_text_is_cut_only_beyond_its_limit() -> None:

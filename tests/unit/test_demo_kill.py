@@ -64,11 +64,6 @@ def test_the_task_is_killed_and_not_the_workers_that_spark_keeps_in_a_group_of_t
     assert job.wait(_WITHIN_S) == -signal.SIGKILL
 
 
-def test_a_job_of_the_same_name_in_another_aws_goes_on(job: subprocess.Popen[bytes]) -> None:
-    assert not kill.kill(KEY, f"{ENDPOINT}/another")
-    assert job.poll() is None
-
-
 def test_a_job_that_has_committed_meanwhile_goes_on(job: subprocess.Popen[bytes]) -> None:
     seen = []
 
@@ -82,26 +77,3 @@ def test_a_job_that_has_committed_meanwhile_goes_on(job: subprocess.Popen[bytes]
     assert seen == [psutil.STATUS_STOPPED]
     os.waitpid(job.pid, os.WCONTINUED)
     assert job.poll() is None
-
-
-def test_a_job_goes_on_if_nobody_can_say_whether_it_has_committed(
-    job: subprocess.Popen[bytes],
-) -> None:
-    def unreachable() -> bool:
-        os.waitpid(job.pid, os.WUNTRACED)
-        raise ConnectionError
-
-    with pytest.raises(ConnectionError):
-        kill.kill(KEY, ENDPOINT, unless=unreachable)
-    os.waitpid(job.pid, os.WCONTINUED)
-    assert job.poll() is None
-
-
-def test_nothing_is_killed_of_a_job_that_does_not_run() -> None:
-    assert not kill.kill(KEY, ENDPOINT)
-
-
-def test_processes_of_another_aws_are_not_counted(job: subprocess.Popen[bytes]) -> None:
-    children = [each.pid for each in psutil.Process(job.pid).children()]
-    assert kill.processes_of(ENDPOINT) == dict.fromkeys((job.pid, *children), True)
-    assert kill.processes_of(f"{ENDPOINT}/another") == {}

@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
 from longhaul.core.lease import AttemptId, State, job_key
-from longhaul.core.objects import MAX_BYTES
 from longhaul.core.settings import LeaseSettings, Mode
 from longhaul.outputs.manifest import (
     MAIN,
-    MANIFEST,
     MAX_FILES,
     Manifest,
     ManifestFile,
@@ -87,12 +85,6 @@ def test_first_output_is_due_and_stays_done_once_published() -> None:
     assert decide_switch(first, replaced, OURS) is Switch.DONE
 
 
-def test_partitions_are_never_overwritten_by_a_manifest() -> None:
-    later = pending(2, "overwrite_partitions")
-    with pytest.raises(AssertionError):
-        decide_switch(later, merged(pending(1), None), OURS)
-
-
 @pytest.mark.parametrize(
     "sees", [None, merged(pending(1), None)], ids=["onto nothing", "onto an output"]
 )
@@ -144,25 +136,6 @@ def test_rows_are_unknown_where_only_a_part_of_a_dataset_is_kept() -> None:
     overwrite = pending(2, sees=old)
     assert merged(overwrite, merged(pending(3, "append"), old)).rows == {}
     assert merged(overwrite, old).rows == {".": 1}
-
-
-def test_names_and_limits_that_other_versions_and_tools_rely_on_stay() -> None:
-    assert (MANIFEST, MAX_BYTES, MAX_FILES) == ("_SUCCESS", 134_217_728, 100_000)
-
-
-def test_unfinished_upload_is_no_output() -> None:
-    with pytest.raises(ValueError, match="has not ended"):
-        merged(pending(1).model_copy(update={"manifest": None}), None)
-
-
-def test_file_may_have_a_pebibyte_and_an_older_version_may_leave_out_what_it_does_not_know() -> (
-    None
-):
-    assert ManifestFile(path="part-0.parquet", size=2**50).dataset == MAIN
-    output = PendingOutput(token="token", prefix="s3://data/out/")
-    assert (output.version, output.mode) == (1, "overwrite")
-    manifest = Manifest(key="main#a", run=1, attempt=1, files=())
-    assert (manifest.version, manifest.rows) == (1, {})
 
 
 MANIFEST_OF_NONE = {"key": "main#a", "run": 1, "attempt": 1, "files": []}

@@ -154,12 +154,6 @@ def test_message_with_a_first_time_and_a_lineage_is_a_copy_or_else_a_follow_on(
     assert (came.renews, came.chain, came.is_follow_on) == (renews, chain, is_follow_on)
 
 
-def test_chain_that_is_longer_than_any_message_id_is_ignored() -> None:
-    came = received({RENEWS: text("x" * 101)})
-
-    assert (came.renews, came.chain) == (None, "m-1")
-
-
 def test_copy_carries_its_chain_its_job_and_the_time_of_its_work() -> None:
     content = Message(body(), {"team": text("blue")}, "tenant")
 
@@ -296,19 +290,6 @@ def test_text_of_an_attribute_is_read_and_nothing_else_of_it() -> None:
     theirs = {"t": text("x"), "b": {"dataType": "Binary", "binaryValue": "AA=="}}
     assert [value_of(theirs, name) for name in ("t", "b", "absent")] == ["x", None, None]
     assert value_of({"t": {"stringValue": 7}}, "t") is None
-
-
-def test_ours_win_a_clash_of_names() -> None:
-    theirs = {RENEWS: text("theirs"), "a": text("x")}
-    assert with_ours(theirs, {RENEWS: "m-1"}) == {
-        RENEWS: text("m-1"),
-        "a": text("x"),
-    }
-
-
-def test_binary_attribute_survives() -> None:
-    theirs = {**producers(5), "b": {"dataType": "Binary", "binaryValue": "AA=="}}
-    assert theirs_of(with_ours(theirs, OURS))["b"] == {"dataType": "Binary", "binaryValue": "AA=="}
 
 
 VALUES = ["", "ü", 0, 7, -3, 10**37, True, None, ["a", 1], {"a": {"b": 2}}, {1, 2}, {"x"}]

@@ -3,14 +3,14 @@
 import json
 import re
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from longhaul.core.dead_letter import refusal
-from longhaul.core.lease import AttemptId, CommittedOutput, Lease, NamedOutput, State, key_hash
+from longhaul.core.lease import CommittedOutput, Lease, NamedOutput, State, key_hash
 from longhaul.core.results import Results
 from longhaul.notices import notice
 from longhaul.notices.openlineage import PRODUCER, Place, run_events
@@ -253,15 +253,6 @@ def test_a_success_says_what_was_read_and_written_in_which_version() -> None:
     assert (said["rowCount"], said["size"], said["fileCount"]) == (7, 400, 4)
 
 
-def test_each_dataset_of_a_table_output_is_a_table() -> None:
-    _, end = events(success("table://lake/daily", {".": 7, "bad-rows": 1}))
-
-    assert named(end["outputs"]) == [
-        (CATALOG, "table/lake/daily"),
-        (CATALOG, "table/lake/daily__bad_rows"),
-    ]
-
-
 def test_each_of_several_outputs_is_a_dataset_with_its_own_rows() -> None:
     beside = (
         NamedOutput("report", 1, 10, "s3://data/report/"),
@@ -298,37 +289,6 @@ def test_what_did_not_succeed_wrote_nothing(state: State, kind: str) -> None:
     assert "secret" not in json.dumps(end)
     said = end["run"].get("facets", {}).get("errorMessage", {}).get("message")
     assert said == ("it broke" if state is State.DEAD else None)
-
-
-def test_another_run_and_another_stack_have_another_id() -> None:
-    lease = success("s3://data/out/")
-    other = Place.of("arn:aws:states:eu-central-1:123456789012:stateMachine:Longhaul", "Other")
-    ids = {
-        json.loads(event.body)["run"]["runId"]
-        for each, place in (
-            (lease, PLACE),
-            (running(state=State.CANCELLED, run=lease.run + 1), PLACE),
-            (lease, other),
-        )
-        for event in run_events(each, origin(each.id, NOW, []), place)
-    }
-    assert len(ids) == 3
-
-
-def test_an_event_is_far_from_what_a_bus_takes() -> None:
-    writers = [
-        Writer(place=f"s3://data/out-{n}/", key="clean#1", run=1, attempt=1) for n in range(10)
-    ]
-    reads = [
-        InputRead(name=f"i{n}", path=f"s3://b/{n}/*/", digest="ab", writers=tuple(writers))
-        for n in range(5_000)
-    ]
-    reads += [requested(f"r{n}", f"s3://b/{n}/") for n in range(5_000)]
-    lease = success("s3://data/out/")
-    whole = origin(AttemptId(lease.key, lease.run, 1), datetime.now(UTC), reads)
-
-    for each in run_events(lease, whole, PLACE):
-        assert len(each.body.encode()) < 200_000
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from longhaul.core.places import DataPath, has_controls, parse_input, parse_job,
 from longhaul.core.request import name_of
 from longhaul.core.settings import PathPolicy
 from longhaul.outputs.manifest import (
-    MAIN,
     Manifest,
     ManifestFile,
     PendingOutput,
@@ -57,14 +56,6 @@ def test_files_of_tables_are_no_input(key: str) -> None:
     assert parse_input(f"s3://data/{key}", POLICY).key == key
     assert parse_input("s3://data/tables/other/", policy).key == "tables/other/"
     assert parse_input("s3://landing/tables/db/", policy).key == "tables/db/"
-
-
-def test_a_plain_path_costs_no_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
-    """To compile each of a message's 5,000 inputs would take seconds of the dispatcher."""
-    monkeypatch.delattr("longhaul.core.places.translate")
-    monkeypatch.delattr("fnmatch.translate")
-    policy = POLICY.model_copy(update={"table_databases": ("db",)})
-    assert parse_input("s3://data/tables-of/x", policy).key == "tables-of/x"
 
 
 @pytest.mark.parametrize(
@@ -173,25 +164,10 @@ def test_a_file_is_of_the_attempt_whose_token_its_name_has_last() -> None:
     assert not is_of_earlier_run(kept.files[0].path, again)
 
 
-def test_manifest_of_a_version_without_a_list_of_publications_begins_one() -> None:
-    before = manifest(1)
-    pending = PendingOutput(token="ours", prefix="s3://data/a/", manifest=manifest(2))
-
-    assert merged(pending, before).published == (before.token, "ours")
-    assert merged(pending, None).published == ("ours",)
-
-
 @pytest.mark.parametrize("path", ["/a", "a/../b", "a//b", ".", "a\nb"])
 def test_upload_stays_below_its_output(path: str) -> None:
     with pytest.raises(ValueError, match="path"):
         Upload(path=path, upload_id="u", size=1)
-
-
-def test_rows_are_counted_of_a_dataset_without_files() -> None:
-    counted = manifest(2).model_copy(update={"rows": {MAIN: 0, "errors": 0}})
-    pending = PendingOutput(token="ours", prefix="s3://data/a/", manifest=counted)
-
-    assert merged(pending, None).rows == {MAIN: 0, "errors": 0}
 
 
 def test_name_is_quoted_whole_up_to_24_characters() -> None:

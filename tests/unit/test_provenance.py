@@ -15,7 +15,6 @@ from longhaul.outputs.lineage import (
     JOB,
     LEFT_OUT,
     MAX_INPUTS,
-    MAX_ORIGINS,
     MAX_PROPERTY_CHARS,
     RESULTS,
     RUN,
@@ -141,15 +140,6 @@ def test_an_output_names_each_attempt_whose_files_are_in_it() -> None:
     assert origins(merged(late, both)) == ["main#job-2", "main#late"]
 
 
-def test_of_many_appends_the_latest_are_named() -> None:
-    manifest = None
-    for number in range(MAX_ORIGINS + 5):
-        manifest = publish(number, manifest)
-    assert manifest is not None
-    assert origins(manifest) == [f"main#job-{n}" for n in range(5, MAX_ORIGINS + 5)]
-    assert Manifest.model_validate_json(manifest.model_dump_json()) == manifest
-
-
 # Which outputs of jobs an input was, as the manifests that were followed say.
 
 
@@ -195,26 +185,3 @@ def test_the_outputs_around_or_below_an_input_are_its_writers(
     places: Sequence[str], text: str, etag: str, found: list[int]
 ) -> None:
     assert writers_of(text, listing_of(*places), etag) == [f"main#job-{n}" for n in found]
-
-
-def test_a_join_of_thousands_looks_along_the_path_of_each_input_alone() -> None:
-    places = [f"s3://data/out/{n}/" for n in range(5_000)]
-    looks = 0
-
-    class Counted(dict[str, Manifest]):
-        def __contains__(self, key: object) -> bool:
-            nonlocal looks
-            looks += 1
-            return super().__contains__(key)
-
-        def __iter__(self) -> object:  # type: ignore[override]
-            raise AssertionError("all of them for one input")
-
-    listing = listing_of(*places)
-    inputs = {f"i{n}": input_of(place) for n, place in enumerate(places)}
-    staged = {name: StagedInput("path", 1, 1, frozenset(), "ab12") for name in inputs}
-    assert len(Inputs(inputs, {}, listing).parents()) == 5_000
-    listing.manifests = Counted(listing.manifests)
-
-    assert all(read.writers for read in Inputs(inputs, staged, listing).reads())
-    assert looks == 5_000

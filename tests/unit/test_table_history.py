@@ -27,7 +27,6 @@ from longhaul.outputs.iceberg.history import (
     ReplacedError,
     added_before,
     is_published,
-    place_of,
     to_replace,
     written_by,
 )
@@ -168,14 +167,6 @@ def test_an_overwrite_of_an_empty_table_replaces_nothing(
     assert replaced(table, None, places) == set()
 
 
-def test_an_overwrite_of_an_empty_table_needs_no_history(table: Table) -> None:
-    table.commit([file("a")])
-    table.commit([file("b")])
-    del table.snapshots[0]
-
-    assert replaced(table, None) == set()
-
-
 def test_another_overwrite_of_the_table_counts_as_the_later_one(table: Table) -> None:
     began = table.commit([file("a")])
     table.commit(mode="overwrite")
@@ -221,14 +212,6 @@ def test_a_rewriting_is_followed_in_each_partition_by_itself(table: Table) -> No
     )
 
     assert replaced(table, began, {"x"}) == {"b", "d"}
-
-
-def test_a_rewriting_of_others_files_concerns_nothing(table: Table) -> None:
-    began = table.commit([file("a")])
-    table.commit([since := file("b")])
-    table.commit([file("c")], [since], operation=Operation.REPLACE)
-
-    assert replaced(table, began) == {"a"}
 
 
 def test_a_rewriting_may_take_row_deletes_away(table: Table) -> None:
@@ -283,13 +266,6 @@ def test_what_an_earlier_snapshot_removed_is_not_removed_again(table: Table) -> 
     assert replaced(table, began) == {"a"}
 
 
-def test_a_snapshot_that_says_nothing_of_itself_may_append(table: Table) -> None:
-    began = table.commit([file("a")])
-    table.commit([file("b")], operation=None)
-
-    assert replaced(table, began) == {"a"}
-
-
 def test_partitions_that_others_overwrote_are_told_from_others(table: Table) -> None:
     began = table.commit([x := file("a"), file("b", "y"), z := file("c", "z")])
     table.commit([file("d", "z")], [z], mode="overwrite_partitions")
@@ -334,13 +310,6 @@ def test_row_deletes_count_where_they_may_name_a_file(
         assert replaced(table, began) == {"m", "zz"}
 
 
-def test_row_deletes_do_not_concern_an_overwrite_of_nothing(table: Table) -> None:
-    began = table.commit([file("a")])
-    table.commit(row_deletes=[row_deletes("deletes")], operation=Operation.DELETE)
-
-    assert replaced(table, began, {"y"}) == set()
-
-
 def test_files_of_an_earlier_partitioning_refuse_an_overwrite_of_partitions(table: Table) -> None:
     old = Manifest(1, [entry(ADDED, 1, file("a", spec=7))], partition_spec_id=7)
     began = table.commit([file("b")], extra=[old])
@@ -363,10 +332,6 @@ def test_no_files_of_an_earlier_partitioning_refuse_nothing(
     began = table.commit([file("b")], extra=[nothing])
 
     assert replaced(table, began, {"x"}) == {"b"}
-
-
-def test_a_partition_is_one_of_its_spec() -> None:
-    assert place_of(file("a", "x", spec=2)) == (2, ("x",))
 
 
 def test_a_token_counts_in_any_snapshot_and_among_those_kept() -> None:

@@ -14,7 +14,7 @@ from longhaul.core.request import read_request
 from longhaul.core.settings import LeaseSettings, RuntimeSettings, TaskSettings, TaskSize
 from longhaul.core.settlement import classify as classify_evidence
 from longhaul.core.settlement import with_task
-from longhaul.core.verdict import Evidence, OutcomeClass, Verdict
+from longhaul.core.verdict import Evidence, OutcomeClass
 from longhaul.engines.aws_lambda.ends import (
     LAMBDA,
     MAX_RUN_S,
@@ -22,7 +22,6 @@ from longhaul.engines.aws_lambda.ends import (
     classify,
     ended,
     reference,
-    request_id,
 )
 from longhaul.engines.aws_lambda.tasks import Invocations
 from longhaul.engines.listed import ENGINES
@@ -131,10 +130,6 @@ def test_an_invocation_that_lambda_refuses_was_not_placed(name: str) -> None:
     assert f"Lambda.{name}: no" in verdict.detail
 
 
-def test_an_invocation_is_named_by_its_request() -> None:
-    assert request_id(reference(FUNCTION, "5d4a9c5e", UNTIL)) == "5d4a9c5e"
-
-
 @pytest.mark.parametrize(
     ("error", "message", "kind"),
     [
@@ -182,9 +177,3 @@ def test_an_invocation_is_over_when_it_says_so_itself(
 ) -> None:
     row = changed(claimed(size="tiny"), task_arn=registered)
     assert with_task(row, said, ENGINES).attempt.is_over is is_over
-
-
-def test_the_end_of_an_invocation_is_classified_without_its_name() -> None:
-    evidence = failed_as(ended("exit code 137", ENDS))
-    verdict = classify_evidence(claimed(size="tiny"), evidence, ENGINES)
-    assert verdict == Verdict(OutcomeClass.OUT_OF_MEMORY, "JobEnded: exit code 137")
