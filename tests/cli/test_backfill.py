@@ -7,7 +7,6 @@ from botocore.exceptions import ClientError
 from longhaul.core.lease import Lease
 from longhaul.core.request import read_request
 from longhaul.core.verdict import OutcomeClass
-from simulation.aws.sqs.client import EntryFault
 from tests.builders import BUCKET, stage
 from tests.cli.conftest import World
 
@@ -167,16 +166,6 @@ def test_an_id_of_other_work_is_a_conflict(world: World) -> None:
     world.run(*COMMAND, *THREE, code=2, says="belongs to a different request")
 
 
-def test_what_sqs_does_not_take_is_sent_by_the_same_command(world: World) -> None:
-    world.aws.sqs.entry_fault = lambda _, entry: (
-        EntryFault("AccessDenied", "not you", sender_fault=True)
-        if "10-02" in entry["MessageBody"]
-        else None
-    )
-    world.run(*COMMAND, *THREE, code=1, says="start the same command again")
-    assert sent(world) == ["2026-10-01", "2026-10-03"]
-
-
 def interrupted(world: World, slots: int) -> None:
     world.interrupt()
     world.run(*COMMAND, *THREE, "--slots", str(slots), code=130)
@@ -201,17 +190,6 @@ def test_its_name_stands_for_all_jobs_that_it_has_sent(world: World) -> None:
     world.queued()
     assert world.run("rerun", "oct").stdout == "oct/2026-10-01\n"
     assert len(world.queued()) == 1
-
-
-def test_a_second_call_knows_what_the_first_one_has_sent(world: World) -> None:
-    interrupted(world, slots=1)
-    for day in (1, 2):
-        world.clock.meanwhile.append(lambda day=day: succeed(world, day))
-    two = ("--over", "day=2026-10-01..2026-10-02")
-    world.run(*COMMAND, *two, "--slots", "1")
-    world.run("status", "oct", "--watch", says="2 of 2 succeeded")
-    world.run("status", "oct", says="1 more were still to be sent")
-    world.run("rerun", "oct", code=1, says="none of its jobs has died")
 
 
 @pytest.mark.parametrize(

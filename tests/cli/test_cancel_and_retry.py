@@ -82,13 +82,6 @@ def test_the_stage_to_which_the_message_of_a_cancelled_job_came_is_shown(world: 
     assert world.run("cancel", "queued").stdout == "queued: cancelled\n"
 
 
-def test_a_watch_of_a_job_cancelled_in_a_queue_ends_when_its_message_has_come(world: World) -> None:
-    of_two_stages(world)
-    world.run("cancel", "queued")
-    world.clock.meanwhile.extend([lambda: None, lambda: end_mark(world, "night#queued")])
-    world.run("status", "queued", "--watch", code=1)
-
-
 def test_a_job_is_cancelled_by_its_label_and_never_by_how_its_id_begins(world: World) -> None:
     """The beginning of an id may be the id of another job, which is still queued."""
     world.claim("flights-2", label="7 October")
@@ -228,20 +221,6 @@ def test_a_job_that_died_or_was_cancelled_runs_again_under_its_id(
 def test_a_tree_whose_root_has_expired_is_refused(world: World) -> None:
     world.end(world.claim("member", lineage=Lineage(root="main#gone", parent="main#gone")))
     world.run("rerun", "member", "--tree", code=1, says="gone, is no longer known")
-
-
-def test_changes_that_can_never_run_are_refused(world: World) -> None:
-    succeeded(world, "day-7")
-    assert world.run("rerun", "day-7", "--size", "large", "--dry-run").stdout == "day-7\n"
-    world.run("rerun", "day-7", "--size", "huge", code=2, says="size")
-    assert world.queued() == []
-
-
-def test_nothing_runs_again_in_a_retired_stage(bare: World) -> None:
-    bare.deploy()
-    succeeded(bare, "day-7")
-    bare.redeploy(stages=(stage(retired=True),))
-    bare.run("rerun", "day-7", code=2, says="is retired")
 
 
 def test_a_job_beside_an_unknown_name_is_not_run_again_by_its_old_letter(world: World) -> None:

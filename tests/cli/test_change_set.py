@@ -1,7 +1,6 @@
 """`longhaul check --change-set`: what CloudFormation says of it, and that nothing stays."""
 
 import json
-import signal
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -76,15 +75,6 @@ def test_of_a_deployed_stack_it_says_what_would_be_lost(
     assert is_clean(cloudformation)
 
 
-def test_a_stack_that_is_deployed_as_it_is_is_no_problem(
-    run: Run, bare: World, cloudformation: FakeCloudFormation
-) -> None:
-    bare.deploy()
-    cloudformation.statuses = ["FAILED"]
-    cloudformation.reason = "The submitted information didn't contain changes."
-    assert "nothing would change" in run().stdout
-
-
 def test_what_cloudformation_finds_is_a_problem_or_a_warning_as_it_says(
     run: Run, cloudformation: FakeCloudFormation
 ) -> None:
@@ -140,19 +130,6 @@ def test_an_interrupt_or_a_refusal_leaves_nothing(
         bare.aws.gate.around = around
         run(code=code)
         assert is_clean(cloudformation)
-
-
-def test_a_second_interrupt_does_not_disturb_the_removal(
-    run: Run, bare: World, cloudformation: FakeCloudFormation
-) -> None:
-    def around(call: Call, proceed: Proceed) -> dict[str, Any]:
-        if call.operation == "DeleteChangeSet":
-            signal.raise_signal(signal.SIGINT)
-        return proceed()
-
-    bare.aws.gate.around = around
-    run()
-    assert is_clean(cloudformation)
 
 
 def test_a_change_set_that_takes_too_long_is_removed_once_it_is_done(

@@ -107,13 +107,3 @@ def test_a_custom_price_table_is_used_and_an_invalid_one_refused(
     assert dearer["task"] == pytest.approx(usual["task"] + 0.995)
     own.write_bytes(b"\xff\xfe{")
     priced.run("cost", "--prices", str(own), code=2, says="eu.json is no price table: ")
-
-
-def test_a_stack_without_its_sizes_is_reported(world: World) -> None:
-    ran(world, "january", OutcomeClass.SUCCEEDED)
-    done = world.run("cost")
-    assert "the stack has no size small: those tasks are not counted" in done.stderr
-
-
-def test_nothing_recorded_costs_nothing(priced: World) -> None:
-    assert priced.run("cost", says="no job matches").stdout == ""

@@ -59,13 +59,6 @@ def test_a_name_without_a_letter_exits_3_and_an_unknown_class_2(
     assert len(world.dead()) == 1
 
 
-def test_the_id_of_a_letter_is_not_the_label_of_others(world: World) -> None:
-    for job_id in ("x", "y"):
-        world.bury(job_id, kind="failed", label="x")
-    assert world.run("dlq", "drop", "x", "--yes").stdout == "x\n"
-    assert world.run("dlq", "drop", "x", "--yes").stdout == "y\n"
-
-
 def test_a_letter_without_an_explanation_is_listed_too(world: World) -> None:
     world.aws.sqs.send_message(QueueUrl=DEAD_LETTER_QUEUE_URL, MessageBody="whatever")
     (line,) = world.run("dlq", "list").stdout.splitlines()
@@ -149,21 +142,6 @@ def test_a_no_to_the_question_changes_nothing(
     assert len(world.dead()) == 1
     world.run("dlq", "drop", "--all", input="y\n")
     assert world.dead() == []
-
-
-def test_a_job_that_dies_again_at_once_is_not_run_twice(world: World) -> None:
-    world.bury("poison")
-
-    def around(call: Call, proceed: Proceed) -> dict[str, Any]:
-        answer = proceed()
-        if call.operation == "SendMessageBatch":
-            world.clock.advance(1)
-            world.bury("poison")
-        return answer
-
-    world.aws.gate.around = around
-    assert world.run("rerun", "--dead", "--yes").stdout == "poison\n"
-    assert len(world.dead()) == 1
 
 
 @pytest.mark.parametrize(

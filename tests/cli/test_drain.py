@@ -84,15 +84,6 @@ def test_messages_that_wait_do_not_hold_the_drain_up_and_are_named(stack: World)
     assert "1 messages and 0 dead letters of stage main would be deleted" in done.stdout
 
 
-def test_a_claim_that_the_index_does_not_show_yet_is_waited_for(stack: World) -> None:
-    stack.aws.dynamodb.index_lag_s = lambda: 60.0
-    lease = stack.claim("just-claimed")
-    stack.clock.meanwhile.append(lambda: stack.end(lease))
-    done = stack.run("stage", "drain")
-    assert "waiting for 1 job\n" in done.stderr
-    assert not stack.clock.meanwhile
-
-
 def test_an_interrupt_leaves_the_stages_paused_and_says_both_ways(stack: World) -> None:
     running(stack, "long")
     stack.interrupt()
@@ -148,11 +139,6 @@ def test_each_command_is_for_the_account_of_the_settings(
     assert ran == []
 
 
-def test_destroy_without_a_stack_says_so(bare: World, ran: list[list[str]]) -> None:
-    bare.run("destroy", code=3, says="no stack Longhaul")
-    assert ran == []
-
-
 # `longhaul stage pause`, `resume` and `slots`, and what shows them.
 
 
@@ -173,16 +159,6 @@ def test_a_paused_stage_starts_nothing_and_all_that_shows_a_stage_says_so(
     world.claim("one")
     (finding,) = slots(target)
     assert finding.level is Level.OK
-
-
-def test_drain_returns_once_no_job_of_the_stage_runs(world: World) -> None:
-    lease = world.claim("long")
-    world.clock.meanwhile.append(lambda: world.end(lease))
-    assert (
-        "0 of 1000 slots in use, paused"
-        in world.run("stage", "pause", "main", "--drain", says="waiting for 1 job\n").stdout
-    )
-    assert not world.clock.meanwhile
 
 
 def test_slots_hold_until_the_deployed_number_is_given(world: World, target: Target) -> None:

@@ -65,19 +65,6 @@ def test_a_closed_stream_is_written_to_in_vain(
     getattr(sys, closed).close()
 
 
-def test_a_character_that_the_terminal_lacks_is_escaped() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", "from longhaul.cli import entry; entry.main()", "--help"],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONIOENCODING": "ascii"},
-        capture_output=True,
-        timeout=DEADLINE_S,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert b"\\xb7" in done.stdout
-
-
 def test_another_projects_longhaul_among_ours_is_refused_with_the_way_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,32 +142,6 @@ def test_status_imports_no_more_than_it_needs() -> None:
     assert not modules & {"moto", "pyspark", "pandas", "duckdb", "aws_cdk"}
     assert len([each for each in modules if each.startswith("longhaul.")]) <= 105
     assert len(modules) <= 700
-
-
-HANGS = """
-from threading import Event
-from longhaul.cli.terminal.signals import ends_within, stop_signals
-import os, signal
-
-with stop_signals() as at_stop:
-    stopping = Event()
-    at_stop(ends_within(0.1, stopping))
-    os.kill(os.getpid(), signal.SIGINT)
-    stopping.wait()
-    Event().wait()
-"""
-
-
-def test_a_stop_that_hangs_ends_all_the_same_and_shows_where() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", HANGS],
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_S,
-        check=False,
-    )
-    assert done.returncode == 1
-    assert 'File "<string>", line 11 in <module>' in done.stderr
 
 
 # A command that needs an extra says so; `test_entry` shows that help loads none.

@@ -227,25 +227,6 @@ def test_the_checks_of_a_command_stop_it_unless_they_are_left_out(
     assert ran == [[command, "--profile", "production"]]
 
 
-def test_on_this_machine_a_project_has_its_stages_and_buckets_and_short_times(
-    tmp_path: Path,
-) -> None:
-    text = (
-        'stack_name = "Mine"\nregion = "eu-west-1"\ninput_buckets = ["theirs"]\n'
-        'alarm_emails = ["a@example.com"]\noptimized_tables = ["days"]\n'
-        '[[stages]]\nname = "main"\nslots = 40\nnext = ["second"]\n'
-        '[[stages]]\nname = "second"\njob = "count_rows"\nslots = 1\n'
-    )
-    project = make_project(tmp_path / "p", **{"longhaul.toml": text})
-    settings = project.checked(local_context(project)["longhaul"])
-    assert [(each.name, each.slots) for each in settings.stages] == [("main", 2), ("second", 1)]
-    assert settings.input_buckets == ("longhaul-data", "theirs")
-    assert settings.region is None
-    assert (settings.alarm_emails, settings.optimized_tables) == ((), ())
-    assert settings.emr_serverless is None
-    assert settings.lease.beat_floor_s == 2
-
-
 OVERLAID = """
 stack_name = "Mine"
 input_buckets = ["theirs"]
@@ -297,13 +278,6 @@ def test_the_environment_local_is_laid_over_the_settings_on_this_machine_alone(
     deployed = project.checked()
     assert [each.slots for each in deployed.stages] == [40, deployed.stages[1].slots]
     assert (deployed.log_level, deployed.input_buckets) == ("INFO", ("theirs",))
-
-
-def test_the_small_sizes_of_the_docs_are_settings_of_this_machine(tmp_path: Path) -> None:
-    (text,) = re.findall(r"```toml\n(.*?)```", FIRST_JOB, re.DOTALL)
-    project = make_project(tmp_path / "p", **{"longhaul.toml": f'stack_name = "Mine"\n{text}'})
-    sizes = project.checked(local_context(project)["longhaul"]).sizes
-    assert sizes.small.memory_mib == 3072
 
 
 def test_an_environment_says_what_differs_there(

@@ -12,7 +12,7 @@ from longhaul.core.lease import Owed, State
 from longhaul.core.message import Message
 from longhaul.core.verdict import OutcomeClass
 from longhaul.saved.record import record_ref
-from tests.builders import BODY, BUCKET, OUTPUT, QUEUE_URL
+from tests.builders import BODY, OUTPUT, QUEUE_URL
 from tests.cli.conftest import World
 from tests.cli.page.scenes import started, three_stages
 
@@ -99,13 +99,6 @@ def test_what_was_asked_for_is_shown(world: World) -> None:
     assert record["sent_at"].endswith("Z")
     assert record["request"]["params"] == {"month": "2026-10", "days": 3}
     assert record["request"]["inputs"] == BODY["inputs"]
-
-
-def test_a_request_that_is_gone_leaves_the_rest_of_the_page(world: World) -> None:
-    job = world.claim("flights")
-    world.aws.s3.delete_object(Bucket=BUCKET, Key=job.request_ref)
-    assert "flights_clean" in world.run("status", "flights").stdout
-    assert json.loads(world.run("status", "flights", "--json").stdout)["request"] is None
 
 
 def test_unclaimed_messages_count_as_queued_whether_held_back_or_not(
@@ -390,31 +383,6 @@ def test_every_attempt_has_a_line_with_its_wait_duration_and_reason(world: World
 def test_a_successful_attempt_is_done_whatever_it_reported_last(world: World) -> None:
     world.end(started(world, world.claim("quick"), 0.1), OutcomeClass.SUCCEEDED)
     assert world.run("status", "quick", "--history").stdout.split("\t")[7] == "done"
-
-
-def test_what_an_attempt_went_on_from_is_shown(world: World) -> None:
-    lease = world.claim("parts")
-    ref = record_ref(lease.id, 1)
-    world.parts.leases.report(
-        transitions.register_task(lease.id, "arn:aws:ecs:x:1:task/Longhaul/t1", world.clock.now())
-    )
-    row = world.parts.leases.report(
-        transitions.save(lease.id, None, ref, 1_500_000, world.clock.now())
-    )
-    second = world.retry(world.end(row, OutcomeClass.INTERRUPTED))
-    assert second.attempt.resumes == ref
-    for said in ("3 parts, 1 checkpoint", "nothing: input 'trips' has changed since"):
-        world.parts.leases.report(
-            transitions.report_progress(
-                second.id, {"phase": "running", "taken_over": said}, world.clock.now()
-            )
-        )
-        _, line = world.run("status", "parts", "--history").stdout.splitlines()
-        assert line.split("\t")[7] == f"starting, took over {said}"
-    first, _ = map(
-        json.loads, world.run("status", "parts", "--history", "--json").stdout.splitlines()
-    )
-    assert first["saved_at"] == "2026-01-02T03:04:05.000Z"
 
 
 def test_hand_overs_and_adoptions_are_shown_with_the_beats(world: World) -> None:

@@ -136,17 +136,6 @@ def test_nothing_is_sent_when_one_line_is_wrong_and_each_error_names_its_line(wo
     assert world.queued() == []
 
 
-def test_a_missing_file_or_one_without_text_is_reported_in_a_sentence(
-    world: World, tmp_path: Path
-) -> None:
-    assert (
-        world.run("submit", "nowhere.jsonl", code=2).stderr
-        == "longhaul: nowhere.jsonl: No such file or directory\n"
-    )
-    (tmp_path / "binary").write_bytes(b"{}\n\xff")
-    assert world.run("submit", "binary", code=2).stderr == "longhaul: line 2: is not UTF-8\n"
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -180,13 +169,6 @@ def test_unsent_requests_are_written_to_a_file_that_can_be_submitted(world: Worl
     world.aws.sqs.entry_fault = lambda *_: None
     assert world.run("submit", UNSENT).stdout == "job-3\n"
     assert len(world.queued()) == 12
-
-
-def test_an_existing_unsent_file_is_not_overwritten(world: World, tmp_path: Path) -> None:
-    (tmp_path / UNSENT).write_text("older\n")
-    world.aws.sqs.entry_fault = lambda *_: EntryFault("AccessDenied", sender_fault=True)
-    world.run("submit", input=lines(1), code=1, says='"job_id": "job-0"')
-    assert (tmp_path / UNSENT).read_text() == "older\n"
 
 
 @pytest.mark.usefixtures("ctrl_c_twice")
@@ -242,9 +224,3 @@ def test_wait_refuses_an_id_of_another_request_before_it_sends(world: World) -> 
         says="job_id 'taken' belongs to a different request that was sent before",
     )
     assert world.queued() == []
-
-
-def test_an_interrupt_while_waiting_says_that_the_jobs_go_on(world: World) -> None:
-    world.interrupt()
-    world.run("submit", "--wait", input=body(job_id="a"), code=130, says="the jobs go on")
-    assert len(world.queued()) == 1

@@ -1,4 +1,3 @@
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -70,20 +69,6 @@ def test_a_change_of_our_own_code_or_of_the_cdk_is_synthesized(
     assert again()
     monkeypatch.setattr(synthesis, "own_version", lambda: "99")  # an output of the template
     assert again()
-
-
-def test_an_assembly_whose_removal_is_interrupted_is_not_kept(
-    again: Again, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupted(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    assert again()
-    with monkeypatch.context() as patch:
-        patch.setattr(shutil, "rmtree", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            again(stages=[])
-    assert again()  # as before the change
 
 
 def test_temporary_files_of_an_app_that_is_ended_are_removed(

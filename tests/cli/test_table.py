@@ -159,21 +159,6 @@ def test_values_of_every_kind_are_shown_in_full(world: World) -> None:
     }
 
 
-def test_what_json_cannot_write_as_a_number_is_a_text(world: World) -> None:
-    sql = """SELECT 'nan'::DOUBLE AS a, '-inf'::FLOAT AS b, [1.5, 'inf'::DOUBLE] AS c,
-    'NaN, "NaN": -Infinity \\' AS d, {'NaN': NULL} AS e"""
-
-    record = world.run("query", sql, "--json").stdout
-
-    assert json.loads(record, parse_constant=pytest.fail) == {
-        "a": "NaN",
-        "b": "-Infinity",
-        "c": [1.5, "Infinity"],
-        "d": 'NaN, "NaN": -Infinity \\',
-        "e": {"NaN": None},
-    }
-
-
 def test_a_limit_says_that_there_is_more(world: World) -> None:
     world.flights(*((n, "JFK", n) for n in range(5)))
 
@@ -203,15 +188,6 @@ def test_a_query_that_cannot_run_is_refused_with_the_reason(
     world.flights((1, "JFK", 10))
 
     assert world.run("query", sql, code=2, says=why).stdout == ""
-
-
-def test_a_table_whose_metadata_is_gone_is_named(world: World) -> None:
-    pointer = {"table_type": "ICEBERG", "metadata_location": f"s3://{BUCKET}/gone.metadata.json"}
-    world.glue.create_table(
-        DatabaseName="longhaul", TableInput={"Name": "flights", "Parameters": pointer}
-    )
-
-    world.run("query", "FROM flights", code=1, says="gone.metadata.json")
 
 
 def test_a_filter_leaves_out_no_rows_of_files_from_before_a_change(world: World) -> None:
@@ -330,12 +306,6 @@ def test_what_is_no_iceberg_table_is_refused(world: World) -> None:
 
     for arguments in (("show", "csv"), ("query", "FROM csv")):
         world.run(*arguments, code=3, says="longhaul/csv is no Iceberg table")
-
-
-def test_a_database_that_is_gone_is_named(make_world: Callable[..., World]) -> None:
-    gone = make_world(databases=("longhaul", "gone"))
-
-    gone.run("list", code=3, says="no Glue database gone")
 
 
 @pytest.mark.parametrize("line", [each for each in LINES if each.startswith("table ")])

@@ -8,9 +8,7 @@ from rich.console import Console
 
 from longhaul.core import transitions
 from longhaul.core.descent import Lineage, child_id
-from longhaul.core.lease import Lease, State
-from longhaul.core.store.item import lease_key
-from longhaul.core.store.leases import DynamoLeases
+from longhaul.core.lease import Lease
 from longhaul.core.verdict import OutcomeClass
 from tests.builders import BUCKET, OUTPUT, stage, there
 from tests.cli.conftest import World
@@ -46,14 +44,6 @@ def member(world: World, n: int) -> Lease:
     return world.claim(child(world, n), CLEAN, lineage=lineage)
 
 
-def test_status_says_how_far_the_tree_is(tree: World) -> None:
-    succeed(tree, member(tree, 0))
-    tree.end(member(tree, 1))
-    told = "main 1 of 1, clean 1 of 3 (1 DEAD), total waits for 2"
-    assert f"\n\n{told}\n\n" in tree.run("status", "year").stdout
-    assert told not in tree.run("status", "year", "--only").stdout
-
-
 def test_people_read_the_name_of_a_job_and_programs_its_id(
     tree: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,21 +55,6 @@ def test_people_read_the_name_of_a_job_and_programs_its_id(
     for command in (("status", "year"), ("status",), ("cost", "--jobs")):
         shown = tree.run(*command).stdout
         assert ("year/clean" in shown, row.job_id in shown) == (True, False)
-
-
-def test_an_unreadable_job_is_shown_as_that_and_the_others_go_on(tree: World) -> None:
-    unread, running = member(tree, 0), member(tree, 1)
-    tree.aws.dynamodb.update_item(
-        TableName=tree.settings.leases_table,
-        Key=lease_key(unread.key),
-        UpdateExpression="SET progress = :no_form",
-        ExpressionAttributeValues={":no_form": {"S": "[]"}},
-    )
-    assert "clean 0 of 3 (1 UNREADABLE)" in tree.run("status", "year").stdout
-    records = map(json.loads, tree.run("status", "year", "--json").stdout.splitlines())
-    assert {each["job_id"]: each["state"] for each in records}[unread.job_id] == "UNREADABLE"
-    tree.run("cancel", "year")
-    assert reread(tree, running).cancel_requested_at is not None
 
 
 def test_a_tree_runs_again_from_its_root_once_it_has_ended(tree: World) -> None:
@@ -115,34 +90,10 @@ def test_a_cancel_of_a_success_cancels_what_descends_from_it(tree: World) -> Non
     )
 
 
-def test_a_cancel_of_a_tree_covers_what_a_member_led_to_meanwhile(
-    tree: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first, cancel = member(tree, 0), DynamoLeases.request_cancel
-
-    def succeeds_before(of: DynamoLeases, key: str, name: str) -> Lease:
-        if key == first.key and reread(tree, first).state is State.RUNNING:
-            succeed(tree, first, emits=1)
-        return cancel(of, key, name)
-
-    monkeypatch.setattr(DynamoLeases, "request_cancel", succeeds_before)
-    below = child_id("main#year", "clean", first.key, 0)
-    told = f"{below}: not claimed yet: it ends when its message comes"
-    assert told in tree.run("cancel", "year").stdout
-
-
 def test_what_died_below_a_success_runs_again_alone(tree: World) -> None:
     dead = tree.end(member(tree, 1))
     succeed(tree, member(tree, 0))
     assert tree.run("rerun", "year", "--dead").stdout == f"{dead.job_id}\n"
-
-
-def test_a_rerun_of_the_dead_names_what_is_still_being_cancelled(tree: World) -> None:
-    tree.run("cancel", "year")
-    done = tree.run("rerun", "year", "--dead", code=1)
-    assert done.stdout == ""
-    for n in range(3):
-        assert f"{child(tree, n)}: it ends when its message comes: rerun it once" in done.stderr
 
 
 def test_a_wait_ends_with_the_tree_and_its_exit_code_is_the_trees(tree: World) -> None:
@@ -179,43 +130,6 @@ def test_the_log_of_a_success_goes_on_with_those_below_it(tree: World) -> None:
     assert (line["job_id"], line["text"]) == (row.job_id, "read 7 files")
     assert "attempt 1 of job year" in done.stderr
     tree.run("logs", "year", "--only", code=3)
-
-
-def test_following_a_success_goes_on_with_all_that_descends_from_it(tree: World) -> None:
-    def begin(n: int) -> Lease:
-        row = member(tree, n)
-        task = f"arn:aws:ecs:us-east-1:1:task/Longhaul/t{n}"
-        return tree.parts.leases.report(transitions.register_task(row.id, task, tree.clock.now()))
-
-    def write(n: int, text: str) -> None:
-        tree.aws.logs.write("/longhaul/jobs", f"job/job/t{n}", text)
-
-    rows = [begin(0), begin(1)]
-    write(0, "zero begins")
-
-    def both() -> None:
-        write(0, "zero ends")
-        write(1, "one begins")
-        succeed(tree, rows[0])
-
-    def rest() -> None:
-        tree.end(rows[1], why="no room")
-        tree.end(member(tree, 2))
-        write(1, "one, a little late")
-
-    tree.clock.meanwhile.extend([both, rest])
-    done = tree.run("logs", "year", "--follow", "--json")
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [(each["job_id"] == rows[0].job_id, each["text"]) for each in lines] == [
-        (True, "zero begins"),
-        (True, "zero ends"),
-        (False, "one begins"),
-        (False, "one, a little late"),
-    ]
-    assert done.stderr.splitlines()[-1] == (
-        "year: main 1 of 1, clean 1 of 3 (2 DEAD), total waits for 2"
-    )
-    assert tree.run("logs", "year", "--follow", "--only").stdout == ""
 
 
 def test_queued_jobs_of_a_tree_say_what_they_wait_for(tree: World) -> None:

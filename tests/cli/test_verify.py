@@ -168,9 +168,3 @@ def test_only_the_expected_ending_has_passed(
     ):
         assert (other.is_good, other.verdict) == (False, "failed")
         assert "longhaul status verify-1 --history" in other.do
-
-
-def test_a_failure_shows_the_reason_of_the_row() -> None:
-    row = {"state": State.SUCCEEDED, "attempt": 2}
-    found = result("success", {**row, "last_class": "interrupted", "last_error": "Spot"})
-    assert found.happened == "SUCCEEDED, 2 attempts, output (interrupted: Spot)"

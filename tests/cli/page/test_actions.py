@@ -63,16 +63,6 @@ def test_cancelling_a_running_job_marks_it_and_shows_that_at_once(
     assert row.cancel_requested_at == world.clock.now()
 
 
-def test_a_job_that_has_ended_meanwhile_is_reported_and_left_alone(
-    world: World, visitor: Visitor
-) -> None:
-    world.end(world.claim("job"), OutcomeClass.SUCCEEDED)
-    assert (
-        "✗ job: has ended before: SUCCEEDED; a rerun that is queued ends when its message comes"
-        in words(visitor.do("/do/cancel", key="main#job"))
-    )
-
-
 @pytest.mark.parametrize("outcome", [OutcomeClass.PERMANENT, OutcomeClass.SUCCEEDED])
 def test_a_job_that_has_ended_runs_again_with_the_button(
     world: World, visitor: Visitor, outcome: OutcomeClass
@@ -244,10 +234,6 @@ def test_a_schedule_is_shown_with_its_next_firing(
     world.deploy(resources={**stack.resources, **schedule})
     page = words(visitor_of(target).read("/schedules"))
     assert page.endswith(f"main cron(0 3 * * ? *) Europe/Berlin {following}".rstrip())
-
-
-def test_a_stack_without_schedules_says_so(visitor: Visitor) -> None:
-    assert "No stage has a schedule." in visitor.read("/schedules")
 
 
 # What docs/reference/cli.md says to click is there.

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
 
@@ -308,22 +307,6 @@ def test_all_of_a_page_can_be_seen_read_and_tapped_in_a_window_of_any_width(
             assert page.evaluate(CUT_OFF) + page.evaluate(NAMELESS) == [], path
 
 
-def test_what_has_the_focus_is_not_below_the_headings(
-    world: World, opened: Callable[..., Any]
-) -> None:
-    for n in range(30):
-        started(world, world.claim(f"job-{n}"))
-    page = opened()
-    page.locator("#jobs tbody a.button").last.focus()
-    for _ in range(40):
-        page.keyboard.press("Shift+Tab")
-        top, headings = page.evaluate(
-            "[document.activeElement.getBoundingClientRect().top,"
-            " document.querySelector('#jobs thead th').getBoundingClientRect().bottom]"
-        )
-        assert top >= headings
-
-
 def test_a_paused_page_does_not_refresh(world: World, opened: Callable[..., Any]) -> None:
     page = opened()
     page.get_by_role("button", name="Pause updates").click()
@@ -347,33 +330,6 @@ def test_the_page_reports_that_its_server_ended_and_goes_on_when_it_is_back(
     page.wait_for_selector("#gone", state="hidden")
     assert amiss
     amiss.clear()
-
-
-def test_a_server_on_another_port_learns_no_way_in(opened: Callable[..., Any]) -> None:
-    seen: list[tuple[str | None, str | None]] = []
-
-    class Other(BaseHTTPRequestHandler):
-        """Of another user of this machine."""
-
-        def do_GET(self) -> None:
-            seen.append((self.headers["Cookie"], self.headers["Referer"]))
-            self.send_response(200)
-            self.send_header("Content-Type", "text/html")
-            self.end_headers()
-            self.wfile.write(b"<link rel='icon' href='data:,'><main></main>")
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    page = opened()
-    with ThreadingHTTPServer(("127.0.0.1", 0), Other) as other:
-        Thread(target=other.serve_forever, daemon=True).start()
-        address = f"http://127.0.0.1:{other.server_port}"
-        page.evaluate(f"location = '{address}/left'")
-        page.wait_for_url("**/left")
-        page.evaluate("fetch('/fetched')")
-        other.shutdown()
-    assert seen == [(None, None), (None, f"{address}/left")]
 
 
 def picture(page: Any, name: str, height: int = 700) -> None:

@@ -105,12 +105,6 @@ def test_of_thousands_of_jobs_all_are_counted_and_five_hundred_listed(
     assert "job-00699" not in page
 
 
-def test_a_missing_folder_is_not_created(world: World, tmp_path: Path) -> None:
-    world.run(
-        "console", "--export", str(tmp_path / "no" / "page.html"), code=2, says="there is no folder"
-    )
-
-
 # A job's code has written values of wrong types into its row, as its role may.
 
 

@@ -5,7 +5,6 @@ import re
 import pytest
 
 from longhaul.core.descent import Lineage
-from longhaul.core.message import Message
 from longhaul.core.verdict import OutcomeClass
 from longhaul.engines.fargate.ends import FARGATE
 from longhaul.operations.runs import columns
@@ -64,17 +63,6 @@ def test_a_job_that_ended_without_a_log_will_not_write_one(world: World, visitor
     )
     world.end(world.claim("ended"))
     assert "Log No log: it had no task" in words(visitor.read("/job", stage="main", id="ended"))
-
-
-def test_a_request_that_is_no_json_or_is_gone_causes_no_error(
-    world: World, visitor: Visitor
-) -> None:
-    lease = world.claim("odd")
-    world.parts.requests.put(lease.request_ref, Message("no JSON", {}))
-    assert "None is stored." in visitor.read("/job", stage="main", id="odd")
-    gone = world.claim("gone")
-    world.aws.s3.delete_object(Bucket="longhaul-data", Key=gone.request_ref)
-    assert "None is stored." in visitor.read("/job", stage="main", id="gone")
 
 
 def test_an_unknown_job_may_be_queued_and_can_be_cancelled(
@@ -182,16 +170,6 @@ def test_of_many_jobs_those_that_need_attention_are_listed(world: World, pipelin
     assert page.index("✗</span> dead") < page.index("▶</span> running")
 
 
-def test_successes_are_read_once(world: World, pipeline: Visitor) -> None:
-    tree(world, 150, 140)
-    pipeline.read("/job", stage="main", id="year")
-    world.clock.advance(2)
-    world.aws.gate.counts.clear()
-    pipeline.read("/job", stage="main", id="year")
-    # The open ones, joins, and the attempts of the root.
-    assert world.aws.gate.counts["dynamodb.BatchGetItem"] == 3
-
-
 def test_a_stage_stands_to_the_right_of_all_that_lead_to_it() -> None:
     stages = (
         stage(next=("a", "b")),
@@ -247,29 +225,3 @@ def test_its_jobs_are_one_run_of_the_list_and_lead_to_it(world: World, visitor: 
     assert visitor.read("/").count(listed) == 1
     assert listed in visitor.read("/", text="oct")
     assert listed not in visitor.read("/", text="nov")
-
-
-def test_it_is_cancelled_after_a_question_and_its_command_sends_no_more(
-    world: World, visitor: Visitor
-) -> None:
-    backfill(world, 4, 2, left=7)
-    asked = words(visitor.read("/ask/cancel-run", key="main#oct"))
-    assert "Cancel the run of oct?" in asked
-    assert "The command of a backfill sends no more." in asked
-    did = words(visitor.do("/do/cancel-run", key="main#oct"))
-    assert "✓ 3 jobs cancelled" in did
-    assert "7 more were not sent: it was cancelled" in did
-    now = world.clock.now()
-    assert not world.parts.backfills.note_begun("main#oct", ["2026-10-09"], now, now)
-
-
-def test_what_died_of_it_runs_again_after_a_question(world: World, visitor: Visitor) -> None:
-    backfill(world, 9, 9)
-    assert "Rerun what died in the run of oct?" in words(
-        visitor.read("/ask/rerun-dead", key="main#oct")
-    )
-    assert "✓ 2026-10-04, 2026-10-08: runs again" in words(
-        visitor.do("/do/rerun-dead", key="main#oct")
-    )
-    ids = [each["MessageAttributes"]["job_id"]["StringValue"] for each in world.queued()]
-    assert sorted(ids) == ["oct/2026-10-04", "oct/2026-10-08"]

@@ -5,7 +5,7 @@ import re
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
-from longhaul.cli.page import app, listing
+from longhaul.cli.page import app
 from longhaul.core import transitions
 from longhaul.core.lease import State
 from longhaul.core.verdict import OutcomeClass
@@ -112,17 +112,6 @@ def test_when_aws_fails_the_page_says_so_and_keeps_its_last_state(
     assert "Could not connect" not in visitor.read("/")
 
 
-def test_of_more_jobs_than_the_page_knows_the_latest_are_shown(
-    world: World, visitor: Visitor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(listing, "MAX_JOBS", 300)
-    monkeypatch.setattr(app, "MAX_JOBS", 300)
-    multitude(world, 350)
-    page = visitor.read("/", window="7d")
-    assert "jobs 1 to 100 of 300" in words(page)
-    assert "There are more than 300 jobs: these are the open ones and the latest" in words(page)
-
-
 def test_pages_hold_a_hundred_runs_and_jobs_each_and_together_all(
     world: World, visitor: Visitor
 ) -> None:
@@ -169,21 +158,6 @@ def test_more_jobs_than_one_answer_concerns_run_again_by_several(
     assert "of them" not in visitor.read("/", **given)
 
 
-def test_a_job_that_runs_again_is_no_longer_among_those_that_ended(
-    world: World, visitor: Visitor
-) -> None:
-    row = dead(world, "job", "why")
-    assert "✗ dead" in words(section(visitor.read("/"), "jobs"))
-    world.clock.advance(2)
-    again = world.again(row)
-    page = visitor.read("/")
-    assert "▶ running" in words(section(page, "jobs"))
-    assert "✗ dead" not in page
-    world.clock.advance(2)
-    world.end(again, OutcomeClass.PERMANENT, "again")
-    assert "permanent: again" in words(section(visitor.read("/"), "jobs"))
-
-
 @pytest.mark.parametrize(
     "query",
     [
@@ -198,13 +172,6 @@ def test_an_unknown_window_or_filter_is_refused(visitor: Visitor, query: dict[st
     assert (answer.status_code, answer.mimetype) == (400, "text/html")
     assert {"href": f"{ROOT}/"} in Elements(answer.text).of("a")  # the way back
     assert len(Elements(answer.text).of("script")) == 1
-
-
-def test_jobs_that_ended_before_the_window_are_not_shown(world: World, visitor: Visitor) -> None:
-    succeeded(world, "old", 5)
-    world.clock.advance(2 * 3600)
-    assert "old" not in section(visitor.read("/", window="1h"), "jobs")
-    assert "old" in section(visitor.read("/", window="6h"), "jobs")
 
 
 def test_the_page_has_landmarks_headings_and_table_headers(world: World, visitor: Visitor) -> None:
