@@ -121,7 +121,6 @@ def test_unreachable_queue_loses_the_metrics_of_its_stage_and_not_the_sweep(
 def test_handlers_together_emit_every_metric(
     stack: Stack, context: Context, metrics: Reader
 ) -> None:
-    emitted: set[str] = set()
     dispatch(context)
     dispatch(context, "invalid-not-json")
     execution = json.loads(stack.executions()[0])
@@ -132,22 +131,18 @@ def test_handlers_together_emit_every_metric(
     stack.parts.leases.report(transitions.mark_published(lease.id, stack.parts.clock.now()))
     settle.lambda_handler(execution | {"task": {}}, context)
     sweep(context)
-    emitted |= metrics.new().keys()
-    dispatch(context, "no-job-id")
-    (other,) = (each for each in map(json.loads, stack.executions()) if each["key"] != lease.key)
-    settle.lambda_handler(other | {"error": {"Error": "States.Timeout"}}, context)
-    stack.parts.clock.sleep(3_600)
-    dispatch(context, "no-job-id")
-    (again,) = (each for each in map(json.loads, stack.executions()) if int(each["attempt"]) == 2)
-    settle.lambda_handler(again | {"error": event("settle", "exit-1")["error"]}, context)
-    stack.parts.clock.sleep(3_600)
-    dispatch(context, "no-job-id")
-    (last,) = (each for each in map(json.loads, stack.executions()) if int(each["attempt"]) == 3)
-    settle.lambda_handler(last | {"error": event("settle", "run-task-denied")["error"]}, context)
-    stack.parts.clock.sleep(60)
-    dispatch(context, "no-job-id")
-    (last,) = (each for each in map(json.loads, stack.executions()) if int(each["attempt"]) == 4)
-    settle.lambda_handler(last | {"error": event("settle", "run-task-denied")["error"]}, context)
+    emitted = {*metrics.new()}
+    denied = event("settle", "run-task-denied")["error"]
+    ends = ({"Error": "States.Timeout"}, event("settle", "exit-1")["error"], denied, denied)
+    for number, error in enumerate(ends, 1):
+        dispatch(context, "no-job-id")
+        (attempt,) = (
+            each
+            for each in map(json.loads, stack.executions())
+            if (each["key"] != lease.key, int(each["attempt"])) == (True, number)
+        )
+        settle.lambda_handler(attempt | {"error": error}, context)
+        stack.parts.clock.sleep(60 if error is denied else 3_600)
     sweep(context)
     emitted |= metrics.new().keys()
     assert emitted == {*StageMetric, *SweeperMetric}
