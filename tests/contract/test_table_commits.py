@@ -38,7 +38,6 @@ from longhaul.outputs.iceberg.commits import (
     commit_once,
     conflict_wait_s,
 )
-from longhaul.outputs.iceberg.old_specs import schema_of
 from longhaul.outputs.manifest import ColumnStatistics, PendingTable, Switch, TableFile
 from longhaul.outputs.partitions import PartitionBy
 from simulation.aws.cloud import FakeAws
@@ -185,15 +184,6 @@ def test_files_of_a_table_that_is_partitioned_by_its_only_column_are_replaced() 
     world.publish("b", pending(new, mode="overwrite", replaces_snapshot=since, partition_by=by))
 
     assert [each.file_path[-9:] for each in world.entries()] == ["1.parquet"]
-
-
-def test_manifests_have_the_columns_of_now_where_these_do(world: World) -> None:
-    world.publish("a", pending())
-    with world.table().update_schema() as update:
-        update.add_column("later", StringType())
-    metadata = world.table().metadata.model_copy(update={"current_schema_id": 0})
-
-    assert schema_of(metadata, metadata.spec()).schema_id == 0
 
 
 def test_the_table_keeps_the_last_thousand_tokens(world: World) -> None:

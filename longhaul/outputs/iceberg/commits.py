@@ -24,6 +24,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table, Transaction
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.update import AssertCreate, AssertTableUUID
+from pyiceberg.table.update.snapshot import _OverwriteFiles
 from pyiceberg.transforms import parse_transform
 from pyiceberg.typedef import Record
 
@@ -48,7 +49,6 @@ from longhaul.outputs.iceberg.history import (
     place_of,
     to_replace,
 )
-from longhaul.outputs.iceberg.old_specs import Overwrite, schema_of
 from longhaul.outputs.lineage import JOB
 from longhaul.outputs.manifest import PendingTable, Switch, TableFile
 from longhaul.outputs.partitions import PartitionBy
@@ -211,7 +211,9 @@ class TableChange:
         metadata = transaction.table_metadata
         summary = {**marks, TOKEN: self.token, JOB: attempt.key, MODE: self.pending.mode}
         snapshot = (
-            Overwrite(Operation.OVERWRITE, transaction, self.table.io, snapshot_properties=summary)
+            _OverwriteFiles(
+                Operation.OVERWRITE, transaction, self.table.io, snapshot_properties=summary
+            )
             if self.table is not None and doomed
             else transaction.update_snapshot(snapshot_properties=summary).fast_append()
         )
@@ -253,8 +255,13 @@ class TableChange:
             for file in self.pending.files
         ]
         doomed = self._doomed(files)
-        for spec_id in {file.spec_id for file in doomed}:
-            schema_of(metadata, metadata.specs()[spec_id])
+        # pyiceberg writes their manifests again, which have the types of the partitions' values.
+        sources = {field.source_id for spec in metadata.partition_specs for field in spec.fields}
+        if doomed and not sources <= set(metadata.schema().field_ids):
+            raise OccupiedError(
+                "it was partitioned by a column that was dropped, so none of its files can be"
+                " replaced: append, or write to another table"
+            )
         return transaction, files, doomed
 
     def _without_null(self, written: Schema) -> set[str]:
