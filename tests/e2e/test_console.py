@@ -58,3 +58,23 @@ def test_jobs_are_submitted_awaited_inspected_and_run_again(stack: Stack) -> Non
     ], err
     assert all(0 < each["task"] < each["total"] < 0.01 for each in costs)
     stack.until_quiet()
+
+
+@pytest.mark.slow
+def test_a_running_job_is_cancelled_and_retried(stack: Stack) -> None:
+    endless = (
+        "SELECT count(*) AS n FROM range(1000000) a CROSS JOIN range(1000000) b"
+        " WHERE a.id * b.id = 7"
+    )
+    stack.send(stack.select("endless", endless))
+    stack.until_task("endless")
+    code, out, _ = stack.longhaul("cancel", "endless")
+    assert (code, out) == (0, "endless: running: it is being stopped\n")
+    code, out, err = stack.longhaul("status", "endless", "--watch")
+    assert (code, "CANCELLED" in out + err) == (1, True)
+    assert stack.longhaul("rerun", "endless")[:2] == (0, "endless\n")
+    row = stack.until_task("endless", attempt=2)
+    assert row.attempt.number == 2
+    assert stack.longhaul("cancel", "endless")[0] == 0
+    stack.until("endless", State.CANCELLED)
+    stack.until_quiet()

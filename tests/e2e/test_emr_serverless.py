@@ -111,6 +111,19 @@ def test_a_cancelled_job_leaves_neither_a_job_run_nor_anything_visible(stack: St
     stack.wait_for(lambda: not active(stack), f"the job run of {row.key} has ended")
 
 
+def test_a_job_that_cannot_succeed_is_dead_lettered_with_its_own_words(stack: Stack) -> None:
+    stack.send(
+        stack.select(
+            "no-such-input", "SELECT 1", inputs={"x": f"s3://{stack.bucket}/none/"}, **ENGINE
+        )
+    )
+
+    row = stack.until("no-such-input", State.DEAD)
+
+    assert (row.last_class, row.failures) == ("permanent", 1)
+    assert "input 'x': nothing at" in (row.last_error or "")
+
+
 def active(stack: Stack) -> list[str]:
     emr = stack.client("emr-serverless")
     (application,) = emr.list_applications()["applications"]

@@ -179,6 +179,69 @@ def _detail(message: Any) -> Any:
 
 
 @pytest.mark.slow
+def test_a_job_that_can_never_succeed_is_dead_lettered_at_once_and_a_correction_runs(
+    stack: Stack,
+) -> None:
+    stack.send(stack.select("corrected", "DROP TABLE flights"))
+    row = stack.until("corrected", State.DEAD)
+    letter = stack.dead_letter("DROP TABLE")
+    assert (row.attempt.number, letter["class"], letter["key"]) == (
+        1,
+        "permanent",
+        "main#corrected",
+    )
+    assert "only one SELECT" in letter["reason"]
+    stack.send(stack.select("corrected", "SELECT 'flights' AS name"))
+    row = stack.until("corrected", State.SUCCEEDED)
+    assert (row.attempt.number, row.failures) == (2, 0)
+    assert stack.rows("corrected") == [{"name": "flights"}]
+
+
+@pytest.mark.slow
+def test_a_job_that_fails_each_time_is_dead_lettered_after_its_last_attempt(stack: Stack) -> None:
+    stack.send(
+        stack.select("poison", "SELECT raise_error('no luck today') AS never", max_attempts=2)
+    )
+    row = stack.until("poison", State.DEAD)
+    letter = stack.dead_letter("no luck today")
+    assert (row.attempt.number, row.failures, letter["class"], letter["attempts"]) == (
+        2,
+        2,
+        "failed",
+        2,
+    )
+    assert letter["reason"].startswith("[USER_RAISED_EXCEPTION] no luck today")
+
+
+@pytest.mark.slow
+def test_a_job_that_overruns_its_timeout_is_stopped(stack: Stack) -> None:
+    endless = (
+        "SELECT count(*) AS n FROM range(1000000) a CROSS JOIN range(1000000) b"
+        " WHERE a.id * b.id = 7"
+    )
+    stack.send(stack.select("overrun", endless, timeout="12s", max_attempts=1))
+    row = stack.until("overrun", State.DEAD)
+    assert (row.last_class, row.attempt.number) == ("timed_out", 1)
+    stack.wait_for(lambda: stack.process_group_of("overrun") is None, "the task to be stopped")
+
+
+@pytest.mark.slow
+def test_a_jvm_that_hangs_as_it_boots_is_stopped_and_does_not_count_against_the_job(
+    stack: Stack,
+) -> None:
+    stack.send(stack.select("stalls", "SELECT 1 AS one", stall_timeout="10s"))
+    stack.until_task("stalls")
+    stack.wait_for(lambda: jvm_of(stack, "stalls"), "the JVM to start").suspend()
+    row = stack.until("stalls", State.RELEASED)
+    assert (row.last_class, row.failures, row.interruptions) == ("interrupted", 0, 1)
+    assert "no progress for" in str(row.last_error)
+    row = stack.until("stalls", State.SUCCEEDED)
+    assert (row.attempt.number, row.failures) == (2, 0)
+    assert stack.rows("stalls") == [{"one": 1}]
+    assert stack.ended_as(changed(row, attempt=1)) == "RELEASED"
+
+
+@pytest.mark.slow
 def test_a_job_whose_jvm_hangs_is_stopped_as_stalled_and_succeeds_at_the_second_attempt(
     stack: Stack,
 ) -> None:
