@@ -243,33 +243,6 @@ class FakeCloudFormation(Service):
 
 
 @dataclass(eq=False, repr=False)
-class FakeEc2(Service):
-    service = "ec2"
-    paginators: ClassVar[Pages] = dict.fromkeys(
-        ("describe_vpc_endpoints", "describe_route_tables"), (("NextToken", "NextToken"),)
-    )
-
-    endpoints: list[Answer] = field(default_factory=list)  # VpcId and ServiceName of each
-    # VpcId, Associations and Routes of each.
-    route_tables: list[Answer] = field(default_factory=list)
-
-    @operation
-    def describe_vpc_endpoints(self, *, Filters: Sequence[Answer]) -> Answer:
-        return {"VpcEndpoints": _of_vpc(self.endpoints, Filters)}
-
-    @operation
-    def describe_route_tables(self, *, Filters: Sequence[Answer]) -> Answer:
-        return {"RouteTables": _of_vpc(self.route_tables, Filters)}
-
-
-def _of_vpc(found: Sequence[Answer], filters: Sequence[Answer]) -> list[Answer]:
-    (by_vpc,) = filters
-    if by_vpc["Name"] != "vpc-id":
-        raise NotImplementedError(by_vpc["Name"])
-    return [each for each in found if each["VpcId"] in by_vpc["Values"]]
-
-
-@dataclass(eq=False, repr=False)
 class FakeLambda(Service):
     service = "lambda"
 

@@ -34,7 +34,6 @@ from simulation.aws.console import (
     DeployedStack,
     FakeCloudFormation,
     FakeCloudWatch,
-    FakeEc2,
     FakeIam,
     FakeLambda,
     FakeLogs,
@@ -84,7 +83,6 @@ class Aws(FakeAws):
         self.lambda_ = FakeLambda(self.gate)
         self.logs = FakeLogs(self.gate, clock.now)
         self.sts = FakeSts(self.gate)
-        self.ec2 = FakeEc2(self.gate)
         self.iam = FakeIam(self.gate)
         self.ssm = FakeSsm(self.gate)
         self.quotas = FakeServiceQuotas(self.gate)

@@ -5,7 +5,7 @@ messages that would be deleted.
 """
 
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Final
 
 from botocore.exceptions import ClientError
@@ -128,62 +128,6 @@ def functions(plan: Plan) -> Iterator[Finding]:
         "ask for more in Service Quotas (AWS Lambda, Concurrent executions; a new account has 10), "
         "or lower slots",
     )
-
-
-def network(plan: Plan) -> Iterator[Finding]:
-    """Whether each subnet of the settings leads to the services that tasks need.
-
-    Without them no task starts: its image comes from ECR and S3, and its log goes to CloudWatch.
-    """
-    settings, network = plan.settings, plan.settings.network
-    if network.vpc_id is None:
-        return
-    needed = {"ecr.api", "ecr.dkr", "s3", "logs", "dynamodb"}
-    needed |= {"glue"} if settings.databases else set()
-    needed |= {
-        arn.split(":")[2] for stage in plan.stages for arn in stage.advanced.secrets.values()
-    }
-    needed |= {"sqs", "states", "ecs"} if settings.functions_in_vpc else set()
-    # A function gets no address.
-    has_address = network.assign_public_ip and not settings.functions_in_vpc
-    of_vpc = [{"Name": "vpc-id", "Values": [network.vpc_id]}]
-    ec2 = plan.target.client("ec2")
-    pager = ec2.get_paginator("describe_route_tables")
-    tables = [each for page in pager.paginate(Filters=of_vpc) for each in page["RouteTables"]]
-    closed = [
-        subnet
-        for subnet in network.subnet_ids
-        if not _leads_out(subnet, tables, has_address=has_address)
-    ]
-    pager = ec2.get_paginator("describe_vpc_endpoints")
-    # The whole name begins otherwise in China.
-    ends = {
-        each["ServiceName"].partition(f".{plan.target.region}.")[2]
-        for page in pager.paginate(Filters=of_vpc)
-        for each in page["VpcEndpoints"]
-    }
-    if closed and (missing := sorted(needed - ends)):
-        yield warning(
-            f"network: {', '.join(closed)} of {network.vpc_id} have no way to the internet, and the"
-            f" VPC has no endpoint for {', '.join(missing)}: jobs are refused or wait there",
-            "add the endpoints with private DNS (gateways for s3 and dynamodb), or a NAT; nothing"
-            " is to do where a private zone leads to one elsewhere",
-        )
-    else:
-        yield ok(f"network: the subnets lead to {', '.join(sorted(needed))}")
-
-
-def _leads_out(subnet: str, tables: Sequence[dict[str, Any]], *, has_address: bool) -> bool:
-    """Whether the subnet has a default route; through an internet gateway with an address alone."""
-    own = [t for t in tables if any(a.get("SubnetId") == subnet for a in t["Associations"])]
-    main = [t for t in tables if any(a.get("Main") for a in t["Associations"])]
-    routes = [
-        route
-        for table in own or main
-        for route in table["Routes"]
-        if route.get("DestinationCidrBlock") == "0.0.0.0/0" and route.get("State") != "blackhole"
-    ]
-    return any(has_address or not route.get("GatewayId", "").startswith("igw-") for route in routes)
 
 
 def stages(plan: Plan) -> Iterator[Finding]:

@@ -17,7 +17,6 @@ OF_DEPLOYMENT: Final[Sequence[Callable[[Plan], Iterator[Finding]]]] = (
     deployment.bootstrap,
     deployment.vcpus,
     deployment.functions,
-    deployment.network,
     deployment.stages,
 )
 """What can be known before anything is built: of this machine, and of the account."""
