@@ -19,8 +19,7 @@ from pyspark.sql import SparkSession
 
 from longhaul.catalogue._sql_functions import (
     FUNCTIONS,
-    OPTIONS,
-    OPTIONS_ARGUMENT,
+    MOST_ARGUMENTS,
     SCHEMAS,
     TABLE_FUNCTIONS,
     TYPE_ARGUMENT,
@@ -126,7 +125,10 @@ def require_select(spark: SparkSession, query: str, views: Iterable[str]) -> Non
     objects = list(_reachable(plan))
     tables = {view.lower() for view in views}
     known = tables | {
-        name.lower() for kind, node in objects if kind == "UnresolvedWith" for name in _ctes(node)
+        relation.alias().lower()
+        for kind, node in objects
+        if kind == "UnresolvedWith"
+        for relation in _items(node.innerChildren())
     }
     for kind, node in objects:
         match kind:
@@ -136,16 +138,12 @@ def require_select(spark: SparkSession, query: str, views: Iterable[str]) -> Non
                 parts = list(_items(node.nameParts()))
                 _require_function(parts, FUNCTIONS)
                 name = parts[0].lower()
-                if name in TYPE_ARGUMENT:  # each argument costs calls into the JVM
-                    _require_plain_type(name, list(_items(node.arguments())))
-                if name in OPTIONS_ARGUMENT:
-                    _require_options(name, list(_items(node.arguments())))
+                if name in TYPE_ARGUMENT or name in MOST_ARGUMENTS:  # each costs calls into the JVM
+                    _require_arguments(name, list(_items(node.arguments())))
             case "UnresolvedTableValuedFunction":
                 _require_function(list(_items(node.name())), TABLE_FUNCTIONS)
             case "UnresolvedGenerator":  # LATERAL VIEW
                 _require_function([node.name().unquotedString()], TABLE_FUNCTIONS)
-            case _:
-                continue
 
 
 @contextmanager
@@ -155,18 +153,13 @@ def query_errors() -> Iterator[None]:
     Raises:
         PermanentJobError: as `analysis_errors` raises it.
     """
-    try:
-        with analysis_errors("params.query"):
-            yield
-    except Py4JJavaError as error:  # PySpark has no class for it, as for a wrong collation
-        message = error.java_exception.toString()
-    else:
-        return
-    raise _blaming("params.query", message)
+    # PySpark has no class for some, as for a wrong collation.
+    with analysis_errors("params.query", Py4JJavaError):
+        yield
 
 
 @contextmanager
-def analysis_errors(blamed: str) -> Iterator[None]:
+def analysis_errors(blamed: str, other: type[Exception] = AnalysisException) -> Iterator[None]:
     """Blame what the sender gave for what Spark says before it runs anything: a retry says it too.
 
     Raises:
@@ -174,15 +167,11 @@ def analysis_errors(blamed: str) -> Iterator[None]:
     """
     try:
         yield
-    except AnalysisException as error:
-        message = str(error)
+    except (AnalysisException, other) as error:
+        message = str(getattr(error, "java_exception", error))
     else:
         return
-    raise _blaming(blamed, message)
-
-
-def _blaming(blamed: str, message: str) -> PermanentJobError:
-    return PermanentJobError(f"{blamed}: {_APPENDED.split(message, maxsplit=1)[0].strip()}")
+    raise PermanentJobError(f"{blamed}: {_APPENDED.split(message, maxsplit=1)[0].strip()}")
 
 
 def _reachable(plan: Node) -> Iterator[tuple[str, Node]]:
@@ -249,57 +238,24 @@ def _require_function(parts: list[str], listed: frozenset[str]) -> None:
         )
 
 
-def _require_plain_type(function: str, arguments: list[Node]) -> None:
-    """Refuse a schema that could be JSON: see `TYPE_ARGUMENT`."""
-    place = TYPE_ARGUMENT[function]
+def _require_arguments(function: str, arguments: list[Node]) -> None:
+    """Refuse options, and a schema that could be JSON: see `TYPE_ARGUMENT`."""
+    if len(arguments) > MOST_ARGUMENTS.get(function, len(arguments)):
+        raise PermanentJobError(f"params.query: {function} may have no options")
+    place = TYPE_ARGUMENT.get(function, len(arguments))
     if len(arguments) <= place:
         return
     kinds = [each.getClass().getSimpleName() for each in arguments]
     schema, kind = arguments[place], kinds[place]
     made_by = ".".join(_items(schema.nameParts())) if kind == "UnresolvedFunction" else ""
-    is_written = kind == "Literal" and not _is_json(str(schema.value()))
+    # In a schema that is no JSON, braces stand in quoted names alone.
+    is_written = kind == "Literal" and "{" not in str(schema.value())
     # A name could give an argument another place.
     if "NamedArgumentExpression" in kinds or not (made_by.lower() in SCHEMAS or is_written):
         raise PermanentJobError(
             f"params.query: the schema of {function} must be a text such as 'a INT, b STRING', or"
             " schema_of_json(…) or schema_of_csv(…)"
         )
-
-
-def _require_options(function: str, arguments: list[Node]) -> None:
-    """Refuse options that are not written in the query, or not listed."""
-    options = arguments[OPTIONS_ARGUMENT[function] :]
-    words = [word for each in options if _calls(each, "map") for word in _items(each.arguments())]
-    kinds = {each.getClass().getSimpleName() for each in arguments}
-    # A name could give an argument another place.
-    if (
-        "NamedArgumentExpression" in kinds
-        or not all(_calls(each, "map") for each in options)
-        or any(word.getClass().getSimpleName() != "Literal" for word in words)
-    ):
-        raise PermanentJobError(
-            f"params.query: the options of {function} must be texts in the query, such as"
-            " map('mode', 'FAILFAST')"
-        )
-    for name in (str(word.value()) for word in words[::2]):
-        if name.lower() not in OPTIONS:
-            raise PermanentJobError(
-                f"params.query: option '{name_of(name)}' of {function} is not allowed"
-            )
-
-
-def _calls(node: Node, function: str) -> bool:
-    is_call = node.getClass().getSimpleName() == "UnresolvedFunction"
-    return is_call and [part.lower() for part in _items(node.nameParts())] == [function]
-
-
-def _is_json(text: str) -> bool:
-    """Whether Spark could take it for JSON. In a schema braces stand in quoted names alone."""
-    return "{" in text
-
-
-def _ctes(node: Node) -> Iterator[str]:
-    return (relation.alias() for relation in _items(node.innerChildren()))
 
 
 def _items(sequence: Node) -> Iterator[Any]:

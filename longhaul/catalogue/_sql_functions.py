@@ -20,24 +20,11 @@ expression that Spark evaluates with every function that it has.
 SCHEMAS: Final = frozenset({"schema_of_csv", "schema_of_json"})
 """The functions that make such a text, always without metadata."""
 
-OPTIONS_ARGUMENT: Final = {
+MOST_ARGUMENTS: Final = {
     "from_csv": 2, "from_json": 2, "schema_of_csv": 1, "schema_of_json": 1, "to_csv": 1,
     "to_json": 1,
 }  # fmt: skip
-"""The functions with a map of options, and its place among their arguments."""
-
-OPTIONS: Final = frozenset(
-    {
-        "allowbackslashescapinganycharacter", "allowcomments", "allownonnumericnumbers",
-        "allownumericleadingzeros", "allowsinglequotes", "allowunquotedfieldnames",
-        "columnnameofcorruptrecord", "comment", "dateformat", "delimiter", "dropfieldifallnull",
-        "emptyvalue", "escape", "ignoreleadingwhitespace", "ignorenullfields",
-        "ignoretrailingwhitespace", "locale", "mode", "nanvalue", "negativeinf", "nullvalue",
-        "positiveinf", "prefersdecimal", "pretty", "primitivesasstring", "quote", "quoteall", "sep",
-        "timestampformat", "timestampntzformat", "timezone",
-    }
-)  # fmt: skip
-"""The options that a query may give them. `compression` names a class, which Spark loads."""
+"""The functions that also take options. `compression` names a class, which Spark loads."""
 
 FUNCTIONS: Final = frozenset(
     {

@@ -1,23 +1,19 @@
-"""CSV and JSON of strangers: a broken file is refused, with its name and the line.
+"""CSV and JSON of strangers: a broken file is refused by its name.
 
 Spark reads on past most of what is wrong: bytes that are no UTF-8 become `�`, a quote that never
 ends makes one value of the rest, and of a line of JSON only the first value counts. One look over
-the lines finds the files that may be broken, at a fraction of the time that parsing takes. Rows of
-a wrong length, and values that do not have their type, fail the query. Then the file is read once
-more, to name the line.
+the lines finds the files that may be broken, at a fraction of the time that parsing takes. What it
+cannot tell from a broken file is refused too. Rows of a wrong length, and values that do not have
+their type, fail the query.
 """
 
 import csv
-import io
-import json
 import re
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
-from itertools import chain
-from typing import Any, Final, TypeVar
+from itertools import product
+from typing import Final
 from urllib.parse import unquote
 
 from py4j.protocol import Py4JJavaError
@@ -26,30 +22,29 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 
 from longhaul.job import PermanentJobError
-from longhaul.runner.spark.reading import LONGEST_SHOWN, MISFIT, MISFIT_PARTS
 
 # A partition of the input may have any other name.
 _LINE: Final = "the line of a file"
-# Two calls into the JVM for each.
-_CHUNK_BYTES: Final = 1024 * 1024
-_PACKED: Final = {
-    b"\x1f\x8b": "gzip",
-    b"BZh": "bzip2",
-    b"PK\x03\x04": "zip",
-    b"\xfd7zXZ": "xz",
-    b"\x28\xb5\x2f\xfd": "zstd",
-    b"PAR1": "Parquet",
-    b"ORC": "ORC",
-}
-_UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
-_MALFORMED: Final = re.compile(r"\[MALFORMED_|com\.univocity\.parsers")
-# What looks for the columns, and names no file.
-_INFERRING: Final = {"csv": "com.univocity.parsers", "json": "JsonInferSchema"}
-
-T = TypeVar("T")
-
+_VALUE: Final = r'("([^"\r]|"")*"|[^",\r]*)'
+_HEADER: Final = re.compile(rf"\ufeff?{_VALUE}(,{_VALUE})*\r?")
+_MISFIT: Final = re.compile(
+    r"\[USER_RAISED_EXCEPTION\] (input '.*?': )(\S+:/\S+(?=: ))?(.* is no .*?)(?: SQLSTATE|\n|$)"
+)
 _FAILED_READ: Final = re.compile(
     r"\[FAILED_READ_FILE[^\]]*\] Encountered error while reading file (\S+)\. "
+)
+_INFERRING: Final = re.compile(r"CSVDataSource\$\S*infer|JsonInferSchema")
+_BROKEN: Final = {
+    r"\[MALFORMED_|com\.univocity\.parsers": (
+        "a row has more or fewer values than the header, or a quote in a value is not doubled"
+    ),
+    r"java\.util\.zip\.|EOFException|(header|data) check": "it is not whole, or not packed so",
+}
+_NO_TEXT: Final = (
+    "it is no text in UTF-8: send it in UTF-8, and a packed file with the extension that says so"
+)
+_NO_OBJECT: Final = (
+    "a line is not one JSON object: write each on a line of its own, and a tab in a text as \\t"
 )
 
 
@@ -58,53 +53,85 @@ class TextInput:
     """An input of CSV or JSON. `files` are named as Spark names them."""
 
     name: str
-    format: str
     files: Sequence[str]
 
-
-class _BrokenError(Exception):
-    """What is wrong with a file, for people."""
+    def refusal(self, file: str, problem: str) -> PermanentJobError:
+        where = f"{_sent_name(file)}: " if file else ""
+        return PermanentJobError(f"input {self.name!r}: {where}{problem}")
 
 
 def whole_texts(spark: SparkSession, name: str, path: str, format_: str) -> TextInput:
     """The files of an input.
 
     Raises:
-        PermanentJobError: one of them is broken.
+        PermanentJobError: one of them is broken, or has not the header of the others.
     """
-    lines = spark.read.schema(f"`{_LINE}` string").option("lineSep", "\n").text(path)
-    found = TextInput(name, format_, sorted(lines.inputFiles()))
-    is_csv = format_ == "csv"
-    line = F.col(f"`{_LINE}`")
-    is_wrong = F.bool_or(~F.is_valid_utf8(line)) | (
-        _has_odd_quotes(line) if is_csv else _is_no_json(line)
+    texts = spark.read.schema(f"`{_LINE}` string").option("lineSep", "\n").text(path)
+    found, line = TextInput(name, texts.inputFiles()), F.col(f"`{_LINE}`")
+    problem = F.when(~F.is_valid_utf8(line), _NO_TEXT)
+    if format_ == "json":
+        problem = problem.when(_is_no_object(line), _NO_OBJECT)
+    lines = texts.select(
+        line.alias("line"),
+        F.struct("_metadata.file_block_start", F.monotonically_increasing_id()).alias("place"),
+        F.input_file_name().alias("file"),
+        problem.alias("problem"),
+        (F.octet_length(line) - F.octet_length(F.replace(line, F.lit('"'), F.lit("")))).alias(
+            "quotes"
+        ),
     )
-    by_file = lines.groupBy(F.input_file_name().alias("file")).agg(
-        is_wrong.alias("is_wrong"), F.bool_or(line.endswith("\r")).alias("has_cr")
+    by_file = lines.groupBy("file").agg(
+        # With a set among them Spark needs no sort of all lines for the first.
+        F.collect_set("problem"),
+        F.min_by("line", "place"),
+        F.bool_or(F.col("line").endswith("\r")),
+        F.sum("quotes"),
     )
-    with broken_inputs(spark, [found]):
-        doubtful = by_file.where("is_wrong or has_cr").orderBy("file").collect()
-    for file, is_wrong_, has_cr in doubtful:
-        if is_wrong_:
-            _look(spark, name, file, _LOOKS[format_])
-        if has_cr and is_csv:
-            _look(spark, name, file, _require_ends)
+    with broken_inputs([found]):
+        rows = by_file.orderBy("file").collect()
+    headers: dict[tuple[str, ...], str] = {}
+    for file, problems, first, has_cr, quotes in rows:
+        if problems or "\0" in first:
+            # Of two, that it is no text explains the other.
+            raise found.refusal(file, max(problems, default=_NO_TEXT))
+        if format_ == "csv" and (
+            wrong := _wrong_in_csv(file, first, headers, has_cr=has_cr, quotes=quotes)
+        ):
+            raise found.refusal(file, wrong)
     return found
 
 
-def _has_odd_quotes(line: Column) -> Column:
-    """Each value in quotes has two, and each quote in it is doubled."""
-    without = F.replace(line, F.lit('"'), F.lit(""))
-    return F.sum(F.octet_length(line) - F.octet_length(without)) % 2 == 1
-
-
-def _is_no_json(line: Column) -> Column:
+def _is_no_object(line: Column) -> Column:
     values = F.json_array_length(F.concat(F.lit("["), line, F.lit("]")))
-    return F.bool_or(~F.equal_null(values, F.lit(1)) & (F.trim(line, F.lit(" \t\r")) != ""))
+    is_value = F.equal_null(values, F.lit(1)) & line.rlike(r"^\s*[{\[][^\x00-\x1f]*\s*$")
+    return ~is_value & line.rlike(r"\S")
+
+
+def _wrong_in_csv(
+    file: str, first: str, headers: dict[tuple[str, ...], str], *, has_cr: bool, quotes: int
+) -> str:
+    """What is wrong with a file that begins with this line, and has so many quotes; or nothing."""
+    if not (first.strip() and _HEADER.fullmatch(first)):
+        return "its first line is not the header: write the names of all columns in one line"
+    # Spark goes by the first end of a line: after LF alone the CR of CR LF is part of a value.
+    if has_cr and not first.endswith("\r"):
+        return "its first line ends with LF, and another with CR LF: end all lines alike"
+    if quotes % 2:
+        return "a quote has no end: write a value with a quote in quotes, and the quote twice"
+    columns = csv.reader([first.lstrip("\ufeff").rstrip("\r").lower()])
+    headers.setdefault(tuple(*columns), file)
+    # Spark reads by position, by the header of one file. Its own check (`enforceSchema`) fails for
+    # columns without a name, such as the index that pandas writes.
+    if len(headers) == 1:
+        return ""
+    return (
+        f"its header is not that of {_sent_name(next(iter(headers.values())))}: give files with"
+        " other columns, or in another order, an input of their own"
+    )
 
 
 @contextmanager
-def broken_inputs(spark: SparkSession, texts: Sequence[TextInput]) -> Iterator[None]:
+def broken_inputs(texts: Iterable[TextInput]) -> Iterator[None]:
     """Blame an input for what Spark raises about its rows.
 
     Raises:
@@ -113,7 +140,7 @@ def broken_inputs(spark: SparkSession, texts: Sequence[TextInput]) -> Iterator[N
     try:
         yield
     except (Py4JJavaError, PySparkException) as error:
-        problem = _problem(spark, texts, str(error))
+        problem = _problem(texts, str(error))
         if problem is None:
             raise
     else:
@@ -121,217 +148,20 @@ def broken_inputs(spark: SparkSession, texts: Sequence[TextInput]) -> Iterator[N
     raise problem
 
 
-def _problem(
-    spark: SparkSession, texts: Sequence[TextInput], message: str
-) -> PermanentJobError | None:
-    # A query may raise such a text too: only an input's own file is opened.
-    by_file = {file: each for each in texts for file in each.files}
-    if misfit := _misfit(message):
-        name, file, column, type_, value = (misfit[each] for each in MISFIT_PARTS)
-        place = f"input {name!r}"
-        if file in by_file and by_file[file].format == "csv":
-            line = _look(spark, name, file, partial(_line_of, column=column, value=value))
-            place += f": {sent_name(file)}" + (f": line {line}" if line else "")
-        return PermanentJobError(f"{place}: a value of column {column} is no {type_}")
+def _problem(texts: Iterable[TextInput], message: str) -> PermanentJobError | None:
+    if misfit := _MISFIT.search(message):
+        name, file, problem = misfit.groups("")
+        return PermanentJobError(f"{name}{_sent_name(file)}{problem}")
     failed = _FAILED_READ.search(message)
-    doubtful = [failed[1]] if failed else []
-    if not failed:
-        doubtful = [file for file, of in by_file.items() if _INFERRING[of.format] in message]
-    for file in doubtful:
-        if of := by_file.get(file):
-            try:
-                _look(spark, of.name, file, _LOOKS[of.format])
-            except PermanentJobError as error:
-                return error
-            if failed and _MALFORMED.search(message):
-                return PermanentJobError(
-                    f"input {of.name!r}: {sent_name(file)}: Spark cannot read it as {of.format}"
-                )
+    # What looks for the columns, before there is a query, names no file.
+    file = failed[1] if failed else ""
+    is_looking = not failed and bool(_INFERRING.search(message))
+    for input_, (pattern, problem) in product(texts, _BROKEN.items()):
+        if (is_looking or file in input_.files) and re.search(pattern, message):
+            return input_.refusal(file, problem)
     return None
 
 
-def _misfit(message: str) -> dict[str, str] | None:
-    """What Spark said about a value that does not have its column's type."""
-    _, is_said, text = message.partition(MISFIT)
-    try:
-        found, _ = json.JSONDecoder().raw_decode(text)
-    except json.JSONDecodeError:
-        return None
-    is_ours = isinstance(found, dict) and found.keys() == set(MISFIT_PARTS)
-    return {key: str(value) for key, value in found.items()} if is_said and is_ours else None
-
-
-def header_of(spark: SparkSession, name: str, file: str) -> list[str]:
-    """The names of a file's columns, in any case; empty if it has no line.
-
-    Raises:
-        PermanentJobError: the file is broken.
-    """
-    return _look(spark, name, file, _header)
-
-
-def sent_name(file: str) -> str:
+def _sent_name(file: str) -> str:
     """The file's name as its sender knows it: staging puts numbers before."""
     return re.sub(r"^\d{5}-", "", unquote(file.rpartition("/")[2]))
-
-
-def _look(spark: SparkSession, name: str, file: str, look: Callable[[Iterator[str]], T]) -> T:
-    """What `look` finds in the lines of a file.
-
-    Raises:
-        PermanentJobError: the file is broken.
-    """
-    number = 0
-
-    def counted(stream: io.BufferedReader) -> Iterator[str]:
-        nonlocal number
-        for number, line in enumerate(_decoded(stream), 1):  # noqa: B007 - used after an error
-            yield line
-
-    with _opened(spark, file) as stream:
-        try:
-            _require_plain(stream.peek(8)[:8])
-            return look(counted(stream))
-        except _BrokenError as error:
-            problem = str(error)
-        except UnicodeDecodeError:
-            problem = f"line {number + 1} is no UTF-8: send it in UTF-8"
-        except Py4JJavaError as error:
-            problem = f"it cannot be read: {error.java_exception.getMessage()}"
-    raise PermanentJobError(f"input {name!r}: {sent_name(file)}: {problem}")
-
-
-def _require_plain(begin: bytes) -> None:
-    for mark, format_ in _PACKED.items():
-        if begin.startswith(mark):
-            raise _BrokenError(f"it is {format_}: give it the extension that says so")
-    if begin.startswith(_UTF_16) or b"\0" in begin:
-        raise _BrokenError("it is in UTF-16: send it in UTF-8")
-
-
-def _rows(lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
-    """Each row of CSV with the line in which it begins. Blank lines are skipped, as by Spark."""
-    csv.field_size_limit(sys.maxsize)
-    rows, begins = csv.reader(lines, strict=True), 1
-    try:
-        for row in rows:
-            if row:
-                yield begins, row
-            begins = rows.line_num + 1
-    except csv.Error as error:
-        if "end of data" in str(error):
-            problem = "a quote that never ends"
-        else:
-            problem = "a quote within a value that is not doubled"
-        raise _BrokenError(f"the row of line {begins} has {problem}") from error
-
-
-def _header(lines: Iterator[str]) -> list[str]:
-    ends: list[str] = []
-
-    def seen() -> Iterator[str]:
-        for line in lines:
-            ends.append(_end_of(line))
-            yield line
-
-    found = (row for _, row in _rows(seen()) if any(map(str.strip, row)))
-    header = [column.lower() for column in next(found, [])]
-    # Spark goes by the first end of a line, even within quotes.
-    if ends and ends[-1] not in ("", ends[0]):
-        raise _BrokenError(f"line 1 ends with {ends[0]!r}, and the header with {ends[-1]!r}")
-    return header
-
-
-def _end_of(line: str) -> str:
-    return line[len(line.rstrip("\r\n")) :]
-
-
-def _require_csv(lines: Iterator[str]) -> None:
-    expected, ends, last = 0, "", ""
-
-    def seen() -> Iterator[str]:
-        nonlocal last
-        for last in lines:  # noqa: UP028 - `last` is read below
-            yield last
-
-    for begins, row in _rows(seen()):
-        expected = expected or len(row)
-        if len(row) != expected:
-            raise _BrokenError(f"line {begins} has {len(row)} values, and the header {expected}")
-        end = _end_of(last)
-        ends = ends or end
-        if end not in ("", ends):
-            raise _BrokenError(f"line {begins} ends with {end!r}, and the header with {ends!r}")
-
-
-def _require_ends(lines: Iterator[str]) -> None:
-    """Spark goes by the first end of a line: after LF alone the CR of CR LF is part of a value."""
-    first = next(lines, "")
-    if first.endswith("\n") and not first.endswith("\r\n"):
-        _require_csv(chain([first], lines))
-
-
-def _require_json(lines: Iterator[str]) -> None:
-    for number, line in enumerate(lines, 1):
-        try:
-            value = json.loads(line.strip() or "{}")
-        except json.JSONDecodeError as error:
-            raise _BrokenError(
-                f"line {number} is not one JSON value: write each object on a line of its own"
-            ) from error
-        except RecursionError:  # Spark may read it
-            continue
-        if not isinstance(value, dict | list | None):
-            raise _BrokenError(f"line {number} is no JSON object")
-
-
-def _line_of(lines: Iterator[str], column: str, value: str) -> int | None:
-    """The first line in which a column has this value; none if it has another name in the file."""
-    rows = _rows(lines)
-    _, header = next(rows)
-    places = [n for n, each in enumerate(header) if each.lower() == column.lower()]
-    found = (begins for begins, row in rows for n in places if row[n][:LONGEST_SHOWN] == value)
-    return next(found, None)
-
-
-_LOOKS: Final[Mapping[str, Callable[[Iterator[str]], None]]] = {
-    "csv": _require_csv,
-    "json": _require_json,
-}
-
-
-def _decoded(stream: io.BufferedReader) -> Iterator[str]:
-    """The lines of UTF-8, with their ends."""
-    for number, line in enumerate(stream):
-        text = line.decode("utf-8-sig" if number == 0 else "utf-8")
-        yield from io.StringIO(text, newline="")
-
-
-@contextmanager
-def _opened(spark: SparkSession, file: str) -> Iterator[io.BufferedReader]:
-    """By the JVM, which reads S3 on a cluster, and unpacks what Spark unpacks."""
-    jvm: Any = spark._jvm  # noqa: SLF001 - PySpark has no public way
-    path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(file))
-    streams = jvm.org.apache.spark.sql.execution.datasources.CodecStreams
-    stream = streams.createInputStream(
-        spark._jsparkSession.sessionState().newHadoopConf(),  # noqa: SLF001 - as above
-        path,
-    )
-    try:
-        yield io.BufferedReader(_JavaStream(stream), _CHUNK_BYTES)
-    finally:
-        stream.close()
-
-
-class _JavaStream(io.RawIOBase):
-    def __init__(self, stream: Any) -> None:  # noqa: ANN401 - of Java
-        super().__init__()
-        self._stream = stream
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - any writable memory
-        content = self._stream.readNBytes(len(buffer))
-        buffer[: len(content)] = content
-        return len(content)

@@ -7,7 +7,6 @@ The query reads nothing else and calls listed functions only: see `_select_only`
 """
 
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from pydantic import Field
@@ -19,13 +18,7 @@ from longhaul.catalogue._select_only import (
     require_select,
     restricted_session,
 )
-from longhaul.catalogue._text_files import (
-    TextInput,
-    broken_inputs,
-    header_of,
-    sent_name,
-    whole_texts,
-)
+from longhaul.catalogue._text_files import TextInput, broken_inputs, whole_texts
 from longhaul.job import Format, Input, Job, PermanentJobError
 from longhaul.job import Params as BaseParams
 from longhaul.outputs.partitions import column_of
@@ -80,7 +73,7 @@ def run(spark: SparkSession, job: Job[Params]) -> None:
             f"params.partition_by: the query has no column {', '.join(missing)}"
         )
     job.progress("running the query")
-    with analysis_errors("the result of params.query"), broken_inputs(session, texts):
+    with analysis_errors("the result of params.query"), broken_inputs(texts):
         rows = job.write(result, format=params.format, partition_by=params.partition_by)
     job.progress(f"{rows} rows")
 
@@ -123,34 +116,11 @@ def read(
         texts = whole_texts(spark, name, path, format_)
         corrupt = "columnNameOfCorruptRecord"
         reader = reader.options(mode="FAILFAST", **{corrupt: READ_CSV[corrupt]})
-    if texts and format_ == "csv":
-        require_one_header(spark, texts)
+    if format_ == "csv":
         reader = reader.options(**READ_CSV)
-    with broken_inputs(spark, [texts] if texts else []):
+    with broken_inputs([texts] if texts else []):
         frame = columns_alone(reader, path)
     return typed(frame, types, name=name, names_file=format_ == "csv"), texts
-
-
-def require_one_header(spark: SparkSession, texts: TextInput) -> None:
-    """Spark reads CSV by position, by the header of one file.
-
-    Its own check (`enforceSchema`) does not do: it fails for columns without a name, such as the
-    index that pandas writes, and sees the columns alone that the query takes.
-
-    Raises:
-        PermanentJobError: the files of an input have different columns, or in another order.
-    """
-    # In S3 the time goes into waiting.
-    with ThreadPoolExecutor(8, thread_name_prefix="headers") as pool:
-        headers = pool.map(lambda file: header_of(spark, texts.name, file), texts.files)
-        found = [each for each in zip(texts.files, headers, strict=True) if each[1]]
-    for file, header in found[1:]:
-        if header != found[0][1]:
-            raise PermanentJobError(
-                f"input {texts.name!r}: the header of {sent_name(file)} is not that of"
-                f" {sent_name(found[0][0])}: give files with other columns, or in another order, an"
-                " input of their own"
-            )
 
 
 def require_types(name: str, frame: DataFrame, asked: Mapping[str, str]) -> None:

@@ -13,14 +13,6 @@ from longhaul.runner.spark.frames import quoted
 # Names of collations: a part of the types, which Spark keeps among the metadata.
 _COLLATIONS: Final = "__COLLATIONS"
 
-MISFIT: Final = "[USER_RAISED_EXCEPTION] "
-"""Before the JSON object about a value that does not have its column's type."""
-
-MISFIT_PARTS: Final = ("input", "file", "column", "type", "value")
-
-LONGEST_SHOWN: Final = 1_000
-"""Characters of such a value: it may be the rest of a file."""
-
 # Spark's casts take more, and lose it: a time after a date, a year of six digits, an offset, digits
 # of a fraction, and `12D` for a double.
 _DAY: Final = r"([0-9]{4}|[+-][0-9]{4,7})-[0-9]{1,2}-[0-9]{1,2}"
@@ -41,10 +33,10 @@ def typed(
 ) -> DataFrame:
     """Give columns of texts these types, by their names in any case.
 
-    A text that does not fit fails the query, with an error that begins with `MISFIT`. `names_file`:
-    the error has the file, and a filter of a column leaves out no folders.
+    A text that does not fit fails the query. `names_file`: the error has the file, and a filter of
+    a column leaves out no folders.
     """
-    file = F.input_file_name() if names_file else F.lit("")
+    file = F.concat(F.input_file_name(), F.lit(": ")) if names_file else F.lit("")
     known = {column.lower(): type_ for column, type_ in types.items()}
     texts = {
         column
@@ -77,15 +69,8 @@ def _fitted(name: str, file: Column, column: str, type_: str) -> Column:
         places = F.length(F.regexp_extract(number, r"\.([0-9]*?)0*\s*[eE]", 1))
         exponent = F.regexp_extract(number, "[eE]([+-]?[0-9]+)", 1).try_cast("int")
         value = F.when(places - exponent <= int(scale[1]), value)
-    parts = (
-        F.lit(name),
-        file,
-        F.lit(column),
-        F.lit(type_),
-        F.substring(text, 1, LONGEST_SHOWN),
-    )
-    about = F.to_json(
-        F.struct(*(part.alias(key) for key, part in zip(MISFIT_PARTS, parts, strict=True)))
+    about = F.concat(
+        F.lit(f"input {name!r}: "), file, F.lit(f"a value of column {column} is no {type_}")
     )
     return F.coalesce(value, F.when(text != "", F.raise_error(about))).alias(column)
 
