@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from longhaul.core.background import Threads
 from longhaul.core.clients import NOTIFYING, PUBLISHING, Clients, SystemClock
-from longhaul.core.pace import MAX_HIDDEN
 from longhaul.core.settings import RuntimeSettings, runtime_settings
 
 if TYPE_CHECKING:
@@ -65,7 +64,6 @@ class Wiring:
         self.clock = SystemClock()
         self.background = Threads()
         self.rng = random.Random()  # noqa: S311 - jitter, not secrets
-        self.most_hidden = MAX_HIDDEN
         self._most_rows = most_rows
 
     @cached_property
@@ -277,7 +275,6 @@ class Wiring:
             announcer=self.announcer,
             finisher=self.finisher,
             giving_up=self.giving_up,
-            most_hidden=self.most_hidden,
         )
         return Dispatcher(
             context=context,

@@ -111,7 +111,6 @@ class Messages:
     announcer: Announcer
     finisher: Finisher
     giving_up: GivingUp
-    most_hidden: int = MAX_HIDDEN
 
     def hold(self, batch: Batch, message: JobMessage, seconds: int) -> None:
         """Make the message visible after these seconds."""
@@ -215,7 +214,7 @@ class Messages:
         depth = self.context.queue.depth(batch.stage.queue_url)
         waiting = max(len(messages), depth.visible + depth.hidden - batch.room.running)
         likely_wait_s = waiting * batch.room.gap_s(self.context.clock.now())
-        if depth.hidden >= self.most_hidden:
+        if depth.hidden >= MAX_HIDDEN:
             likely_wait_s = 0
         seconds = deferrals_s(len(messages), likely_wait_s, self.context.timing, self.context.rng)
         handles = [message.receipt_handle for message in messages]

@@ -214,18 +214,6 @@ def test_messages_are_received_out_of_order(sqs: FakeSqs, jobs: str) -> None:
     assert [each["Body"] for each in receive(sqs, jobs)] == ["0"]
 
 
-def test_too_many_in_flight_fail_a_short_poll_and_leave_a_long_one_empty(
-    sqs: FakeSqs, jobs: str
-) -> None:
-    sqs.max_in_flight = 2
-    for _ in range(3):
-        send(sqs, jobs)
-    assert len(receive(sqs, jobs, MaxNumberOfMessages=2)) == 2
-    with refused("OverLimit"):
-        receive(sqs, jobs)
-    assert receive(sqs, jobs, WaitTimeSeconds=20) == []
-
-
 # DynamoDB.
 
 

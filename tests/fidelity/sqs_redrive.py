@@ -4,13 +4,9 @@ import json
 from typing import Any
 
 from tests.contract.conftest import Aws
-from tests.contract.refusals import code_of
 from tests.fidelity.rule import NOT_ASKED, Rules, recorded
-from tests.fidelity.sqs import DAY_S, REAL_TIME, queue, received, send
+from tests.fidelity.sqs import DAY_S, REAL_TIME, received, send
 
-REDRIVE = "sqs-configure-dead-letter-queue-redrive"
-MOVE = "API_StartMessageMoveTask"
-NO_MOVES = "moto has no move tasks. `longhaul rerun` needs none"
 RULES = Rules()
 
 
@@ -28,19 +24,6 @@ def dead_letter_queue(aws: Aws) -> tuple[Any, str, str]:
     attributes = {"RedrivePolicy": json.dumps(policy), "VisibilityTimeout": "1"}
     source = sqs.create_queue(QueueName="source", Attributes=attributes)["QueueUrl"]
     return sqs, dead, str(source)
-
-
-@RULES.add(
-    "ok",
-    recorded(
-        "sqs/test_sqs_move_task.py::test_move_task_workflow_with_default_destination", "2024-04"
-    ),
-    embedded="500",
-    why=NO_MOVES,
-)
-def redrive_of_a_dead_letter_queue(aws: Aws) -> str:
-    sqs, dead, _ = dead_letter_queue(aws)
-    return code_of(lambda: sqs.start_message_move_task(SourceArn=arn_of(sqs, dead)))
 
 
 def dead_letter(aws: Aws, **sent: Any) -> tuple[str, dict[str, Any]]:
@@ -70,17 +53,6 @@ def receive_count_of_a_dead_letter(aws: Aws) -> str:
 
 
 @RULES.add(
-    "InvalidParameterValue",
-    recorded("sqs/test_sqs_move_task.py::test_source_needs_redrive_policy", "2024-04"),
-    embedded="500",
-    why=NO_MOVES,
-)
-def redrive_of_a_queue_that_is_no_dead_letter_queue(aws: Aws) -> str:
-    sqs, url = queue(aws)
-    return code_of(lambda: sqs.start_message_move_task(SourceArn=arn_of(sqs, url)))
-
-
-@RULES.add(
     "v, from source",
     recorded("sqs/test_sqs.py::test_dead_letter_queue_message_attributes", "2024-04"),
     embedded="v, from no queue",
@@ -91,55 +63,6 @@ def attributes_of_a_dead_letter(aws: Aws) -> str:
     _, message = dead_letter(aws, MessageAttributes=kept)
     source = message["Attributes"].get("DeadLetterQueueSourceArn", "no queue").split(":")[-1]
     return f"{message['MessageAttributes']['a']['StringValue']}, from {source}"
-
-
-def moved(aws: Aws, sqs: Any, dead: str, **destination: str) -> str:
-    """The end of a move task, once it has ended."""
-    arn = arn_of(sqs, dead)
-    sqs.start_message_move_task(SourceArn=arn, **destination)
-    for _ in range(100):
-        (task,) = sqs.list_message_move_tasks(SourceArn=arn)["Results"]
-        if task["Status"] not in ("CREATED", "RUNNING"):
-            break
-        aws.clock.sleep(0.1)
-    why = f" {task['FailureReason']}" if task.get("FailureReason") else ""
-    return f"{task['Status']}{why}"
-
-
-@RULES.add(
-    "FAILED CouldNotDetermineMessageSource, job",
-    MOVE,
-    embedded=NOT_ASKED,
-    why=NO_MOVES,
-)
-def redrive_of_a_message_that_was_sent_to_the_queue(aws: Aws) -> str:
-    sqs, dead, _ = dead_letter_queue(aws)
-    send(sqs, dead)
-    return f"{moved(aws, sqs, dead)}, {received(sqs, dead)}"
-
-
-@RULES.add(
-    "COMPLETED, v, receive 1",
-    REDRIVE,
-    embedded=NOT_ASKED,
-    why=NO_MOVES,
-)
-def redrive_of_a_dead_letter_to_its_source(aws: Aws) -> str:
-    sqs, dead, source = dead_letter_queue(aws)
-    text = {"a": {"DataType": "String", "StringValue": "v"}}
-    send(sqs, source, MessageAttributes=text)
-    received(sqs, source)
-    aws.clock.sleep(1.5)
-    received(sqs, source, WaitTimeSeconds=1)
-    end = moved(aws, sqs, dead)
-    (message,) = sqs.receive_message(
-        QueueUrl=source,
-        WaitTimeSeconds=10,
-        MessageAttributeNames=["All"],
-        MessageSystemAttributeNames=["All"],
-    )["Messages"]
-    kept = message["MessageAttributes"]["a"]["StringValue"]
-    return f"{end}, {kept}, receive {message['Attributes']['ApproximateReceiveCount']}"
 
 
 @RULES.add(

@@ -6,7 +6,6 @@ An outage is no fault of a message: it never counts.
 import json
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
@@ -98,22 +97,12 @@ def dead(life: Life) -> None:
     assert life.settle(life.row(), "exit-1") == "DEAD"
 
 
-def redrive(life: Life, **destination: str) -> dict[str, Any]:
-    source = arn(life, life.stack.dead_letters_url)
-    life.stack.sqs.start_message_move_task(SourceArn=source, **destination)
-    (task,) = life.stack.sqs.list_message_move_tasks(SourceArn=source)["Results"]
-    return dict(task)
-
-
-def arn(life: Life, url: str) -> str:
-    return life.stack.sqs.queues[url].arn
-
-
 def test_redriven_job_starts_a_new_run_under_its_key_without_failures(life: Life) -> None:
     dead(life)
     before = life.row()
-    moved = redrive(life, DestinationArn=arn(life, life.stack.jobs_url))
-    assert moved["ApproximateNumberOfMessagesMoved"] == 1
+    queues = life.stack.sqs.queues
+    source, target = (queues[url].arn for url in (life.stack.dead_letters_url, life.stack.jobs_url))
+    life.stack.sqs.start_message_move_task(SourceArn=source, DestinationArn=target)
     life.deliver()
     row = life.row()
     assert (row.state, row.attempt.number, row.failures, row.run > before.run) == (

@@ -10,7 +10,6 @@ Batch calls: up to ten entries, each of which succeeds or fails alone.
 """
 
 import json
-import re
 from collections.abc import Callable, Mapping, MutableSequence, Sequence
 from datetime import datetime
 from itertools import count
@@ -18,11 +17,8 @@ from typing import Any, NamedTuple
 
 from simulation.aws.service import Answer, Gate, RefusedError, Service, known, operation
 from simulation.aws.sqs.queues import (
-    MAX_IN_FLIGHT,
-    MAX_WAIT_S,
     MIB,
     Message,
-    MoveTask,
     Policy,
     Queue,
     change_visibility,
@@ -39,7 +35,6 @@ from simulation.aws.sqs.queues import (
 MAX_ENTRIES = 10
 
 _PREFIX = "AWS.SimpleQueueService."
-_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
 
 Entry = Mapping[str, Any]
 
@@ -80,29 +75,9 @@ def run_batch(
 
 
 def _check(entries: Sequence[Entry]) -> None:
-    ids = [entry["Id"] for entry in entries]
-    if not ids:
-        raise RefusedError(
-            f"{_PREFIX}EmptyBatchRequest", "There should be at least one entry in the request."
-        )
-    if len(ids) > MAX_ENTRIES:
-        raise RefusedError(
-            f"{_PREFIX}TooManyEntriesInBatchRequest",
-            f"Maximum number of entries per request are {MAX_ENTRIES}. You have sent {len(ids)}.",
-        )
-    if len(set(ids)) < len(ids):
-        raise RefusedError(
-            f"{_PREFIX}BatchEntryIdsNotDistinct", "Two or more batch entries have the same Id."
-        )
-    if not all(_ID.fullmatch(each) for each in ids):
-        raise RefusedError(
-            f"{_PREFIX}InvalidBatchEntryId",
-            "A batch entry id can only contain alphanumeric characters, hyphens and underscores."
-            " It can be at most 80 letters long.",
-        )
-
-
-_PREFIX = "AWS.SimpleQueueService."
+    ids = {entry["Id"] for entry in entries}
+    if not 1 <= len(entries) <= MAX_ENTRIES or len(ids) < len(entries):
+        raise RefusedError(f"{_PREFIX}BatchRequest", f"1 to {MAX_ENTRIES} entries with ids")
 
 
 class FakeSqs(Service):
@@ -117,9 +92,7 @@ class FakeSqs(Service):
         self.reorder: Callable[[MutableSequence[Message]], None] | None = None
         # The receive count that SQS shows of a message.
         self.counted: Callable[[Message], int] = lambda message: message.receive_count
-        self.max_in_flight = MAX_IN_FLIGHT
         self._handles = count(1)
-        self._moves: list[MoveTask] = []
 
     def redeliver(self, queue_url: str, message_id: str) -> None:
         """Let the next receive get a message again, even one in flight or deleted.
@@ -140,17 +113,7 @@ class FakeSqs(Service):
                 int(policy["maxReceiveCount"]),
             )
             self._queue_of_arn(policy["deadLetterTargetArn"])
-            if not 1 <= queue.max_receive_count <= 1000:
-                raise RefusedError(
-                    "InvalidAttributeValue", "maxReceiveCount must be between 1 and 1000"
-                )
-        known = self.queues.setdefault(queue.url, queue)
-        if not known.has_attributes_of(queue):
-            raise RefusedError(
-                "QueueAlreadyExists",
-                "A queue already exists with the same name and a different value for an attribute.",
-            )
-        return {"QueueUrl": queue.url}
+        return {"QueueUrl": self.queues.setdefault(queue.url, queue).url}
 
     @operation
     def get_queue_attributes(self, *, QueueUrl: str, AttributeNames: Sequence[str] = ()) -> Answer:
@@ -169,12 +132,6 @@ class FakeSqs(Service):
             "ApproximateNumberOfMessagesNotVisible": hidden,
             "ApproximateNumberOfMessagesDelayed": delayed,
         }
-        if queue.dead_letter_arn:
-            policy = {
-                "deadLetterTargetArn": queue.dead_letter_arn,
-                "maxReceiveCount": queue.max_receive_count,
-            }
-            known["RedrivePolicy"] = json.dumps(policy)
         wanted = (
             known if "All" in AttributeNames else [name for name in AttributeNames if name in known]
         )
@@ -221,36 +178,18 @@ class FakeSqs(Service):
         QueueUrl: str,
         MaxNumberOfMessages: int = 1,
         VisibilityTimeout: int | None = None,
-        WaitTimeSeconds: int | None = None,
+        WaitTimeSeconds: int = 0,
         AttributeNames: Sequence[str] = (),
         MessageSystemAttributeNames: Sequence[str] = (),
         MessageAttributeNames: Sequence[str] = (),
     ) -> Answer:
         queue, now = self._queue(QueueUrl), self._time()
-        if not 1 <= MaxNumberOfMessages <= MAX_ENTRIES:
-            raise invalid(
-                f"Value {MaxNumberOfMessages} for parameter MaxNumberOfMessages is invalid."
-                " Reason: Must be between 1 and 10, if provided."
-            )
-        if not 0 <= (WaitTimeSeconds or 0) <= MAX_WAIT_S:
-            raise invalid(
-                f"Value {WaitTimeSeconds} for parameter WaitTimeSeconds is invalid."
-                f" Reason: Must be >= 0 and <= {MAX_WAIT_S}, if provided."
-            )
+        if not 1 <= MaxNumberOfMessages <= MAX_ENTRIES or WaitTimeSeconds not in range(21):
+            raise invalid("a receive takes 1 to 10 messages, and waits for 0 to 20 seconds")
         hidden_s = (
             queue.numbers["VisibilityTimeout"] if VisibilityTimeout is None else VisibilityTimeout
         )
         check_visibility(hidden_s)
-        if len(queue.messages) >= self.max_in_flight and queue.in_flight(now) >= self.max_in_flight:
-            if WaitTimeSeconds or (
-                WaitTimeSeconds is None and queue.numbers["ReceiveMessageWaitTimeSeconds"]
-            ):
-                return {}  # a long poll reports no error
-            raise RefusedError(
-                "OverLimit",
-                f"Too many messages in flight (limit {self.max_in_flight}).",
-                status=403,
-            )
         taken = self._take(queue, now, MaxNumberOfMessages)
         for message in taken:
             self._receive(queue, message, now, hidden_s)
@@ -285,36 +224,13 @@ class FakeSqs(Service):
         return {}
 
     @operation
-    def start_message_move_task(
-        self, *, SourceArn: str, DestinationArn: str | None = None
-    ) -> Answer:
+    def start_message_move_task(self, *, SourceArn: str, DestinationArn: str) -> Answer:
         """Moves the visible messages at once; each arrives as a new message."""
-        source = self._queue_of_arn(SourceArn)
-        if not any(queue.dead_letter_arn == SourceArn for queue in self.queues.values()):
-            raise invalid("Source queue must be configured as a Dead Letter Queue.")
-        task = MoveTask(
-            f"move-{next(self._ids)}", SourceArn, DestinationArn, "COMPLETED", 0, None, self._time()
-        )
-        self._moves.append(task)
-        for message in list(source.visible(task.started_at)):
-            target = DestinationArn or message.source_arn
-            if target is None:
-                # It was sent to this queue, not moved to it by SQS.
-                source.show(message, message.shows_at)
-                task.status, task.failure = "FAILED", "CouldNotDetermineMessageSource"
-                continue
+        source, target = self._queue_of_arn(SourceArn), self._queue_of_arn(DestinationArn)
+        for message in list(source.visible(self._time())):
             del source.messages[message.id]
-            self._add(
-                self._queue_of_arn(target), message.body, message.attributes, message.group_id, 0
-            )
-            task.moved += 1
-        return {"TaskHandle": task.handle}
-
-    @operation
-    def list_message_move_tasks(self, *, SourceArn: str, MaxResults: int = 1) -> Answer:
-        self._queue_of_arn(SourceArn)
-        newest = [task for task in reversed(self._moves) if task.source_arn == SourceArn]
-        return {"Results": [task.described() for task in newest[:MaxResults]]}
+            self._add(target, message.body, message.attributes, message.group_id, 0)
+        return {"TaskHandle": f"move-{next(self._ids)}"}
 
     def _time(self) -> float:
         return self._now().timestamp()

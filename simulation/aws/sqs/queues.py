@@ -20,12 +20,8 @@ from simulation.aws.service import ACCOUNT, REGION, Answer, RefusedError, known
 MAX_ATTRIBUTES = 10
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _GROUP = re.compile(r"[!-~]{1,128}")
-_NAME = re.compile(r"[A-Za-z0-9_.-]{1,256}")
-_TYPES = ("String", "Number", "Binary")
 HOUR_S = 3600
 MAX_VISIBILITY_S = 12 * HOUR_S
-MAX_WAIT_S = 20
-MAX_IN_FLIGHT = 120_000
 MIB = 1_048_576
 
 DEFAULTS: dict[str, int] = {
@@ -34,13 +30,6 @@ DEFAULTS: dict[str, int] = {
     "MaximumMessageSize": MIB,
     "DelaySeconds": 0,
     "ReceiveMessageWaitTimeSeconds": 0,
-}
-_RANGES = {
-    "VisibilityTimeout": (0, MAX_VISIBILITY_S),
-    "MessageRetentionPeriod": (60, 14 * 24 * HOUR_S),
-    "MaximumMessageSize": (1024, MIB),
-    "DelaySeconds": (0, 900),
-    "ReceiveMessageWaitTimeSeconds": (0, MAX_WAIT_S),
 }
 
 
@@ -87,13 +76,6 @@ class Queue:
     @property
     def arn(self) -> str:
         return f"arn:aws:sqs:{REGION}:{ACCOUNT}:{self.name}"
-
-    def has_attributes_of(self, other: "Queue") -> bool:
-        return (self.numbers, self.dead_letter_arn, self.max_receive_count) == (
-            other.numbers,
-            other.dead_letter_arn,
-            other.max_receive_count,
-        )
 
     def add(self, message: Message, shows_at: float) -> None:
         self.messages[message.id] = message
@@ -142,9 +124,6 @@ class Queue:
                 return
             self.remove(oldest)
 
-    def in_flight(self, now: float) -> int:
-        return sum(message.is_in_flight(now) for message in self.messages.values())
-
     def _is_stale(self, pushed: int, message: Message) -> bool:
         """Whether the message was hidden, deleted or moved after this entry."""
         return (
@@ -174,30 +153,6 @@ class Queue:
         return None if message.deleted or self.messages.get(message.id) is not message else message
 
 
-@dataclass(eq=False)
-class MoveTask:
-    """Redrive of a dead-letter queue."""
-
-    handle: str
-    source_arn: str
-    destination_arn: str | None
-    status: str
-    moved: int
-    failure: str | None
-    started_at: float
-
-    def described(self) -> Answer:
-        """As ListMessageMoveTasks shows it."""
-        optional = {"DestinationArn": self.destination_arn, "FailureReason": self.failure}
-        return {
-            "Status": self.status,
-            "SourceArn": self.source_arn,
-            "ApproximateNumberOfMessagesMoved": self.moved,
-            "StartedTimestamp": round(self.started_at * 1000),
-            **{name: value for name, value in optional.items() if value is not None},
-        }
-
-
 def invalid(message: str) -> RefusedError:
     return RefusedError("InvalidParameterValue", message)
 
@@ -206,10 +161,7 @@ def queue_numbers(attributes: Mapping[str, str]) -> dict[str, int]:
     """The numeric attributes of a queue, with their defaults."""
     numbers = dict(DEFAULTS)
     for name in numbers.keys() & attributes.keys():
-        low, high = _RANGES[name]
         numbers[name] = int(attributes[name])
-        if not low <= numbers[name] <= high:
-            raise RefusedError("InvalidAttributeValue", f"Invalid value for the parameter {name}.")
     return numbers
 
 
@@ -315,7 +267,8 @@ def check_message(
             f" [{MAX_ATTRIBUTES}]."
         )
     for name, value in attributes.items():
-        _check_attribute(name, value)
+        if not (value.get("StringValue") or value.get("BinaryValue")):
+            raise invalid(f"Message (user) attribute '{name}' must contain a non-empty value.")
     if size_of(body, attributes) > queue.numbers["MaximumMessageSize"]:
         limit = queue.numbers["MaximumMessageSize"]
         raise invalid(
@@ -331,21 +284,6 @@ def check_message(
         raise invalid(
             f"Value {group_id} for parameter MessageGroupId is invalid. Reason: MessageGroupId can"
             " only include alphanumeric and punctuation characters. 1 to 128 in length."
-        )
-
-
-def _check_attribute(name: str, value: Mapping[str, Any]) -> None:
-    if not _NAME.fullmatch(name) or name.lower().startswith(("aws.", "amazon.")):
-        raise invalid(f"Message (user) attribute name '{name}' is not allowed.")
-    kind = value["DataType"].partition(".")[0]
-    if kind not in _TYPES:
-        raise invalid(
-            f"The type of message (user) attribute '{name}' is invalid. You must use only the"
-            " following supported type prefixes: Binary, Number, String."
-        )
-    if not value.get("BinaryValue" if kind == "Binary" else "StringValue"):
-        raise invalid(
-            f"Message (user) attribute '{name}' must contain a non-empty value of type '{kind}'."
         )
 
 

@@ -194,7 +194,6 @@ class Branch:
         self._states = states
         self._succeeded = succeeded
         self._failed = failed
-        self._state: State | None = None
         self._pending: Cancellable | None = None
 
     def start(self, data: Any) -> None:
@@ -202,14 +201,9 @@ class Branch:
 
     def cancel(self) -> None:
         """End the branch and all that runs for it."""
-        state, pending = self._state, self._pending
-        self._state = self._pending = None
+        pending, self._pending = self._pending, None
         if pending is not None:
             pending.cancel()
-        # AWS was seen to stop an execution in a Wait state without WaitStateAborted.
-        aborted = Task | Parallel if self is self.run.top else Task | Parallel | Wait
-        if isinstance(state, aborted):
-            self.run.history.write_if_room(f"{state.type}StateAborted", state.name)
 
     def guarded(self, action: Callable[[], None]) -> None:
         """An error that fails the execution passes all states around it; none catches it."""
@@ -220,17 +214,14 @@ class Branch:
 
     def leave(self, state: State, target: str | None, output: Any) -> None:
         self.run.history.write(f"{state.type}StateExited", state.name)
-        self._state = self._pending = None
+        self._pending = None
         if target is None:
             self._succeeded(output)
         else:
             self._go(target, output)
 
     def fail(self, failure: StateError) -> None:
-        state = self._state
-        self._state = self._pending = None
-        if isinstance(state, Task) and self is not self.run.top:
-            self.run.history.write_if_room(f"{state.type}StateAborted", state.name)
+        self._pending = None
         self._failed(failure)
 
     def catch(self, state: Task | Parallel, data: Any, failure: StateError) -> None:
@@ -253,7 +244,6 @@ class Branch:
 
     def _enter(self, state: State, data: Any) -> None:
         self.run.history.write(f"{state.type}StateEntered", state.name)
-        self._state = state
         match state:
             case Task():
                 self._pending = tries = Tries(self, state, data)
@@ -321,7 +311,6 @@ class Branches:
 
     def _failed(self, failure: StateError) -> None:
         self.cancel()
-        self._around.run.history.write_if_room("ParallelStateFailed", self._state.name)
         self._around.catch(self._state, self._data, failure)
 
 

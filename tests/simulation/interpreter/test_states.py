@@ -92,7 +92,6 @@ def test_last_event_of_a_full_history_is_an_end() -> None:
 
     with pytest.raises(ExecutionError, match="25000"):
         history.write("WaitStateEntered", "Wait")
-    history.write_if_room("WaitStateAborted", "Wait")
     assert history.events == 24_999
     history.close("ExecutionSucceeded")
     assert history.events == 25_000

@@ -9,7 +9,8 @@ https://docs.aws.amazon.com/step-functions/latest/dg/concepts-error-handling.htm
 The events of an execution, as GetExecutionHistory lists them.
 
 A Wait, a Choice or a Pass state writes 2, a task that succeeds 5 and 6 with `.sync`, each further
-try of a task 3, a Parallel state 4 around what its branches write.
+try of a task 3, a Parallel state 4 around what its branches write. Aborts are left out: nothing
+follows them.
 https://docs.aws.amazon.com/step-functions/latest/apireference/API_HistoryEvent.html
 """
 
@@ -104,11 +105,6 @@ class History:
                 f"The execution reached the maximum number of history events ({MAX_EVENTS}).",
             )
         self.close(event, state)
-
-    def write_if_room(self, event: str, state: str) -> None:
-        """Write the event of an abort or a failure, which happens even without room for it."""
-        if self.events < MAX_EVENTS - 1:
-            self.close(event, state)
 
     def close(self, event: str, state: str = "") -> None:
         """Write the last event; there is always room for it."""
