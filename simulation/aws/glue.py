@@ -1,8 +1,8 @@
-"""Glue's catalog in memory: databases, and tables of which each update makes a version."""
+"""Glue's catalog in memory: databases, and the newest version of each table."""
 
 from copy import deepcopy
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
@@ -30,7 +30,7 @@ class FakeGlue(Service):
     def __init__(self, gate: Gate) -> None:
         super().__init__(gate)
         self.databases: dict[str, Answer] = {}
-        self.tables: dict[tuple[str, str], list[Answer]] = {}  # the versions that are kept
+        self.tables: dict[tuple[str, str], Answer] = {}
         # Called before a table is read or updated: others may have changed it by then.
         self.meanwhile: Callable[[str, str], None] = lambda _database, _name: None
         self.changed: list[Callable[[str, str], None]] = []  # called after each change of a table
@@ -51,25 +51,13 @@ class FakeGlue(Service):
         self._database(DatabaseName)
         if (DatabaseName, TableInput["Name"]) in self.tables:
             raise RefusedError(_EXISTS, "Table already exists.")
-        table = {**TableInput, "DatabaseName": DatabaseName, "VersionId": "0"}
-        self.tables[DatabaseName, TableInput["Name"]] = [table]
-        self._tell(DatabaseName, TableInput["Name"])
-        return {}
+        return self._put(DatabaseName, TableInput, "0")
 
     @operation
     def get_table(self, *, DatabaseName: str, Name: str) -> Answer:
         self.meanwhile(DatabaseName, Name)
         # A copy: pyiceberg makes the next version of what it gets.
-        return {"Table": deepcopy(self._versions(DatabaseName, Name)[-1])}
-
-    @operation
-    def get_table_versions(self, *, DatabaseName: str, TableName: str) -> Answer:
-        versions = self._versions(DatabaseName, TableName)
-        return {
-            "TableVersions": [
-                {"Table": each, "VersionId": each["VersionId"]} for each in reversed(versions)
-            ]
-        }
+        return {"Table": deepcopy(self._table(DatabaseName, Name))}
 
     @operation
     def update_table(
@@ -78,30 +66,27 @@ class FakeGlue(Service):
         DatabaseName: str,
         TableInput: Answer,
         VersionId: str | None = None,
-        SkipArchive: bool = False,
+        SkipArchive: bool = False,  # noqa: ARG002 - no older version is kept
     ) -> Answer:
         self.meanwhile(DatabaseName, TableInput["Name"])
-        versions = self._versions(DatabaseName, TableInput["Name"])
-        current = versions[-1]["VersionId"]
+        current = self._table(DatabaseName, TableInput["Name"])["VersionId"]
         if VersionId not in (None, current):
             raise RefusedError(
                 "ConcurrentModificationException",
                 "Update table failed due to concurrent modifications.",
             )
-        if SkipArchive:
-            versions.pop()
-        number = str(int(current) + 1)
-        versions.append({**TableInput, "DatabaseName": DatabaseName, "VersionId": number})
-        self._tell(DatabaseName, TableInput["Name"])
-        return {}
+        return self._put(DatabaseName, TableInput, str(int(current) + 1))
 
-    def _tell(self, database: str, name: str) -> None:
+    def _put(self, database: str, table: Answer, version: str) -> Answer:
+        place = database, table["Name"]
+        self.tables[place] = {**table, "DatabaseName": database, "VersionId": version}
         for heard in self.changed:
-            heard(database, name)
+            heard(*place)
+        return {}
 
     def _database(self, name: str) -> Answer:
         return known(self.databases, name, _NOT_FOUND, f"Database {name} not found.")
 
-    def _versions(self, database: str, name: str) -> list[Any]:
+    def _table(self, database: str, name: str) -> Answer:
         self._database(database)
         return known(self.tables, (database, name), _NOT_FOUND, f"Table {name} not found.")

@@ -62,7 +62,7 @@ class Lake:
         from simulation.seen.table_files import live_files  # noqa: PLC0415
 
         seen, output = self._seen, f"table://{database}/{name}"
-        pointer = seen.world.aws.glue.tables[database, name][-1]["Parameters"]["metadata_location"]
+        pointer = seen.world.aws.glue.tables[database, name]["Parameters"]["metadata_location"]
         files = live_files(seen.objects(), pointer)
         after: Rows = sum((self.rows_in(file) for file in files), Counter())
         change = TableChange(

@@ -267,7 +267,6 @@ class World:
             self.aws.emr_serverless.page_size = 1
         if mix.index_lag_s:
             self.aws.dynamodb.index_lag_s = lambda: mix.index_lag_s * rng.random()
-            self.aws.dynamodb.weak_read_lag_s = mix.index_lag_s
 
     def _fault_of_entry(self, operation: str, _entry: Any) -> EntryFault | None:
         """One entry of a batch may fail alone."""

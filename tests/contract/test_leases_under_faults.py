@@ -1,6 +1,5 @@
 """The leases table while DynamoDB is late, busy, or loses responses."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -98,14 +97,19 @@ def test_write_beyond_the_item_size_is_refused_and_changes_nothing(
     assert item["open"] == {"S": "main#RUNNING"}
 
 
-def test_free_slots_are_read_strongly(
+def test_rows_are_read_strongly(
     fake: FakeAws, leases: DynamoLeases, slots: DynamoSlots, claimed: Lease
 ) -> None:
     """After a weak read, a dispatcher would claim a slot again that is taken."""
-    fake.dynamodb.weak_read_lag_s = 1
-    assert slots.room(STAGE, NOW).free == 1
-    leases.apply(transitions.claim(None, replace(claimed, key="main#job-2"), STAGE))
-    assert slots.room(STAGE, NOW).free == 0
+    slots.room(STAGE, NOW)
+    leases.load(claimed.key)
+    leases.load_many([claimed.key])
+    single, batches = (
+        [each.arguments for each in fake.gate.calls if each.operation == name]
+        for name in ("GetItem", "BatchGetItem")
+    )
+    asked = [*single, *(each["RequestItems"]["leases"] for each in batches)]
+    assert {each["ConsistentRead"] for each in asked} == {True}
 
 
 def test_beat_that_the_sdk_repeats_is_one_beat(

@@ -3,7 +3,6 @@
 The rules of AWS stand in `tests/fidelity`.
 """
 
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -101,21 +100,6 @@ def test_upload_aborted_while_it_is_completed_leaves_no_object(fake: FakeAws, s3
     s3.abort_multipart_upload(**upload)
     fake.clock.advance(300)
     assert keys(s3) == []
-
-
-def test_uploads_are_listed_in_pages_and_aborted_by_the_lifecycle_rule(
-    fake: FakeAws, s3: FakeS3
-) -> None:
-    s3.page_size = 2
-    uploads = [begin(s3)[0]["UploadId"] for _ in range(3)]
-    pages = list(s3.get_paginator("list_multipart_uploads").paginate(Bucket="data", Prefix="out/"))
-    assert [[each["UploadId"] for each in page["Uploads"]] for page in pages] == [
-        uploads[:2],
-        uploads[2:],
-    ]
-    fake.clock.advance(timedelta(days=30).total_seconds())
-    s3.abort_older_uploads(fake.clock.now())
-    assert "Uploads" not in s3.list_multipart_uploads(Bucket="data")
 
 
 def test_folders_are_listed_in_order_and_in_pages(s3: FakeS3) -> None:

@@ -12,7 +12,6 @@ from tests.fidelity.rule import Rules
 OTHER = {"key": {"S": "main#b"}, "item": {"S": "lease"}}
 KEY = {"key": {"S": "main#a"}, "item": {"S": "lease"}}
 OPEN = {"ExpressionAttributeNames": {"#o": "open"}}
-NUMBERS = "AWS trims leading and trailing zeros, moto keeps the text. Longhaul writes none"
 RULES = Rules()
 
 
@@ -78,18 +77,6 @@ def condition_of_a_transaction_that_does_not_hold(aws: Aws) -> str:
         "ExpressionAttributeNames": {"#key": "key"},
     }
     return code_of(lambda: dynamodb.transact_write_items(TransactItems=[{"Put": put}]))
-
-
-@RULES.add(
-    "7, 100, 0, 2.5", "HowItWorks.NamingRulesDataTypes", embedded="007, 1e2, -0, 2.50", why=NUMBERS
-)
-def stored_forms_of_numbers(aws: Aws) -> str:
-    dynamodb = leases(aws)
-    stored = []
-    for written in ("007", "1e2", "-0", "2.50"):
-        dynamodb.put_item(TableName="leases", Item=KEY | {"n": {"N": written}})
-        stored.append(dynamodb.get_item(TableName="leases", Key=KEY)["Item"]["n"]["N"])
-    return ", ".join(stored)
 
 
 @RULES.add("item lease, key main#b, running 1", "API_UpdateItem")

@@ -153,8 +153,6 @@ RULES = [
     condition("n < :nine AND n > :one"),
     condition("n <= :five AND n >= :five"),
     condition("n > :nine OR s = :five OR n = :five"),
-    condition("NOT n = :five", FAILS),
-    condition("NOT (n > :nine OR n = :five)", FAILS),
     condition("n = :nine AND n = :one OR n = :five"),  # AND binds tighter
     condition("n = :five OR n = :one AND n = :nine"),
     condition("(n = :five OR n = :one) AND n = :nine", FAILS),
@@ -168,12 +166,10 @@ RULES = [
         embedded=FAILS,
         why="moto compares whatever it gets. Longhaul uses `begins_with` for keys alone",
     ),
-    condition("n IN (:one, :five)"),
-    condition("n in (:one, :nine)", FAILS),
     condition("s < :five", FAILS, embedded="500", why=BROKEN),  # two types have no order
     condition("s > :five", FAILS, embedded="500", why=BROKEN),
     effect("SET n = n + :v", {":v": {"N": "2"}}, {"n": {"N": "7"}}),
-    effect("SET n = n - :v", {":v": {"N": "2.5"}}, {"n": {"N": "2.5"}}),
+    effect("SET n = n - :v", {":v": {"N": "2"}}, {"n": {"N": "3"}}),
     effect("SET m = if_not_exists(m, :v) + :v", {":v": {"N": "2"}}, {"m": {"N": "4"}}),
     effect("SET n = if_not_exists(n, :v)", {":v": {"N": "2"}}, {"n": {"N": "5"}}),
     # Both parts read the item before the update.
@@ -254,23 +250,6 @@ RULES = [
         why=BROKEN,
     ),
     invalid("empty update", "The expression can not be empty", ""),
-    invalid(
-        "number that is none",
-        "cannot be converted to a numeric value",
-        "SET x = :v",
-        {":v": {"N": "one"}},
-        embedded="ok",
-        why=UNLOOKED,
-    ),
-    invalid(
-        "number of 39 digits",
-        "more than 38 significant digits",
-        "SET x = :v",
-        {":v": {"N": "1" * 39}},
-        source="HowItWorks.NamingRulesDataTypes",
-        embedded="ok",
-        why=UNLOOKED,
-    ),
     invalid(
         "empty set",
         "may not be empty",

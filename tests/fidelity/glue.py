@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.contract.conftest import Aws
 from tests.contract.refusals import code_of
-from tests.fidelity.rule import Repair, Rules
+from tests.fidelity.rule import NOT_ASKED, Repair, Rules
 
 RULES = Rules()
 
@@ -57,7 +57,13 @@ def update_of_an_older_version(aws: Aws) -> str:
     return f"{code}, {found(glue)['Parameters']['metadata_location']}"
 
 
-@RULES.add("gone", "API_UpdateTable", repair=Repair("glue.versions", "kept"))
+@RULES.add(
+    "gone",
+    "API_UpdateTable",
+    fake=NOT_ASKED,
+    why="The fake keeps the newest version alone",
+    repair=Repair("glue.versions", "kept"),
+)
 def version_before_an_update_that_skips_the_archive(aws: Aws) -> str:
     glue = with_table(aws)
     update(glue, "new", VersionId=found(glue)["VersionId"], SkipArchive=True)

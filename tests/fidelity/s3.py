@@ -7,9 +7,8 @@ from botocore.exceptions import ClientError
 
 from tests.contract.conftest import Aws
 from tests.contract.refusals import code_of
-from tests.fidelity.rule import NOT_ASKED, Probe, Repair, Rules, recorded
+from tests.fidelity.rule import Probe, Repair, Rules, recorded
 
-VERSIONS = "The fakes keep no versions. Conditions and reads see the newest version alone"
 UNCHECKED = "moto does not look at the checksums of parts; the fakes do"
 COMPLETE = "API_CompleteMultipartUpload"
 RULES = Rules()
@@ -61,26 +60,6 @@ def put_with_if_none_match_after_a_deletion(aws: Aws) -> str:
     s3 = bucket(aws, "a")
     s3.delete_object(Bucket="data", Key="a")
     return put(s3, IfNoneMatch="*")
-
-
-@RULES.add(
-    "ok",
-    recorded("s3/test_s3_api.py::test_put_object_if_none_match_versioned_bucket", "2026-02"),
-    fake=NOT_ASKED,
-    why=VERSIONS,
-)
-def put_with_if_none_match_on_a_delete_marker(aws: Aws) -> str:
-    s3 = versioned(aws)
-    s3.delete_object(Bucket="data", Key="a")
-    return put(s3, IfNoneMatch="*")
-
-
-def versioned(aws: Aws) -> Any:
-    """S3 with an object in a bucket that keeps versions."""
-    s3 = bucket(aws)
-    s3.put_bucket_versioning(Bucket="data", VersioningConfiguration={"Status": "Enabled"})
-    s3.put_object(Bucket="data", Key="a", Body=b"")
-    return s3
 
 
 @RULES.add("a, missing", recorded("s3/test_s3_api.py::test_delete_objects", "2026-02"))
@@ -269,28 +248,6 @@ def parts_with_a_gap_between_their_numbers(aws: Aws) -> str:
     part = s3.upload_part(**named, PartNumber=3, Body=b"x")
     parts = [{"PartNumber": 3, "ETag": part["ETag"]}]
     return code_of(lambda: s3.complete_multipart_upload(**named, MultipartUpload={"Parts": parts}))
-
-
-@RULES.add(
-    "1, 2, 0",
-    recorded("s3/test_s3_list_operations.py::test_list_multiparts_next_marker", "2026-02"),
-    embedded="no pages",
-    why="moto lists every upload on one page",
-)
-def order_of_listed_uploads(aws: Aws) -> str:
-    s3 = bucket(aws)
-    begun = []
-    for key in ("b", "a", "a"):
-        begun.append(s3.create_multipart_upload(Bucket="data", Key=key)["UploadId"])
-        aws.clock.sleep(1.1)  # they are ordered by time, whose unit is the second
-    page = s3.list_multipart_uploads(Bucket="data", MaxUploads=1)
-    if "NextKeyMarker" not in page:
-        return "no pages"
-    rest = s3.list_multipart_uploads(
-        Bucket="data", KeyMarker=page["NextKeyMarker"], UploadIdMarker=page["NextUploadIdMarker"]
-    )
-    listed = [each["UploadId"] for each in [*page["Uploads"], *rest["Uploads"]]]
-    return ", ".join(str(begun.index(each)) for each in listed)
 
 
 @RULES.add("…-2", recorded("s3/test_s3.py::test_complete_multipart_parts_order", "2026-02"))

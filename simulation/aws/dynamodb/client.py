@@ -1,7 +1,7 @@
 """DynamoDB in memory: conditional writes, transactions, queries.
 
 Strict: expressions are parsed and evaluated, and what DynamoDB's validation refuses is refused.
-Open to faults: `index_lag_s`, `weak_read_lag_s`, `batch_size`, `page_size`, `make_busy`.
+Open to faults: `index_lag_s`, `batch_size`, `page_size`, `make_busy`.
 """
 
 from collections import Counter
@@ -63,7 +63,6 @@ class FakeDynamoDB(Service):
         super().__init__(gate, now)
         self.tables: dict[str, Table] = {}
         self.index_lag_s: Callable[[], float] = lambda: 0.0  # of each write
-        self.weak_read_lag_s = 0.0
         self.batch_size = 100  # keys that one BatchGetItem reads; the rest returns unprocessed
         self.page_size = 1000  # items on a page of a query
         self._busy: Counter[tuple[str, PrimaryKey]] = Counter()
@@ -89,8 +88,9 @@ class FakeDynamoDB(Service):
     def get_item(
         self, *, TableName: str, Key: Mapping[str, Any], ConsistentRead: bool = False
     ) -> Answer:
+        del ConsistentRead  # each is; tests/contract holds the product to ask for it
         table = self._table(TableName)
-        item = self._read(table, table.key_of(Key), consistent=ConsistentRead)
+        item = table.read(table.key_of(Key))
         return {} if item is None else {"Item": dict(item)}
 
     @operation
@@ -105,9 +105,7 @@ class FakeDynamoDB(Service):
             raise invalid("Provided list of item keys contains duplicates")
         responses: dict[str, list[Item]] = {name: [] for name in RequestItems}
         for name, key in keys[: self.batch_size]:
-            consistent = RequestItems[name].get("ConsistentRead", False)
-            item = self._read(self._table(name), key, consistent=consistent)
-            if item is not None:
+            if (item := self._table(name).read(key)) is not None:
                 responses[name].append(dict(item))
         left: dict[str, Any] = {}
         for name, key_given in asked[self.batch_size :]:
@@ -213,11 +211,6 @@ class FakeDynamoDB(Service):
 
     def _table(self, name: str) -> Table:
         return known(self.tables, name, "ResourceNotFoundException", "Requested resource not found")
-
-    def _read(self, table: Table, key: PrimaryKey, *, consistent: bool) -> Item | None:
-        if consistent or not self.weak_read_lag_s:
-            return table.read(key)
-        return table.read_weakly(key, self._now().timestamp() - self.weak_read_lag_s)
 
     def _write(self, kind: str, request: Mapping[str, Any]) -> _Plan:
         """One write on its own."""

@@ -1,7 +1,7 @@
 """DynamoDB's condition and update expressions: compiled once per text, then evaluated.
 
-    condition = comparisons (= <> < <= > >= BETWEEN IN), attribute_exists, attribute_not_exists,
-                begins_with and contains, joined by NOT, AND and OR
+    condition = comparisons (= <> < <= > >= BETWEEN), attribute_exists, attribute_not_exists,
+                begins_with and contains, joined by AND and OR
     update    = { SET path "=" sum, … | REMOVE path, … | ADD path :value, …
                 | DELETE path :value, … }, each once
     sum       = term [ ( "+" | "-" ) term ]
@@ -27,7 +27,7 @@ from simulation.aws.service import RefusedError
 
 _BETWEEN = re.compile(r"(\S+) BETWEEN (\S+) AND (\S+)")
 _TOKEN = re.compile(r"\s*([#:]?[A-Za-z_0-9]+|<>|<=|>=|[=<>()+\-,])|\s*(\S)")
-_PYTHON = {"=": "==", "<>": "!=", "AND": "and", "OR": "or", "NOT": "not", "IN": "in"}
+_PYTHON = {"=": "==", "<>": "!=", "AND": "and", "OR": "or"}
 _SECTION = re.compile(r"(?<![#:\w])(SET|REMOVE|ADD|DELETE)\s", re.IGNORECASE)
 _COMMA = re.compile(r",(?![^(]*\))")  # outside of brackets
 _PLACEHOLDER = re.compile(r"[#:]\w+")
@@ -178,12 +178,6 @@ def _condition(node: ast.expr) -> Holds:
             if isinstance(node.op, ast.And):
                 return lambda item, env: all(part(item, env) for part in parts)
             return lambda item, env: any(part(item, env) for part in parts)
-        case ast.UnaryOp(ast.Not(), inner):
-            part = _condition(inner)
-            return lambda item, env: not part(item, env)
-        case ast.Compare(left, [ast.In()], [ast.Tuple(choices)]):
-            any_of = [_comparison(ast.Eq(), left, choice) for choice in choices]
-            return lambda item, env: any(each(item, env) for each in any_of)
         case ast.Compare(left, [sign], [right]):
             return _comparison(sign, left, right)
         case ast.Call(ast.Name(function), arguments):
