@@ -1,13 +1,10 @@
 """Worlds in accounts that others govern, and those whose stages have a secret or are retired."""
 
-import random
 import re
 
 import pytest
 
-from simulation.worlds.features import ACTS_ON_SECRETS, DENIALS, REFUSED_ROLES
 from simulation.worlds.governed import GOVERNED_WORLDS, NEVER_ALLOWED, ROLES
-from simulation.worlds.occasions import with_acts
 from simulation.worlds.plan import Act, Job, Plan
 from simulation.worlds.run import run
 from simulation.worlds.secrets import SECRET_WORLDS
@@ -59,19 +56,6 @@ def test_what_one_role_may_not_publish_another_does(role: str) -> None:
     assert not any(f"{role}@" in line and "glue." in line for line in lines)
 
 
-def test_some_worlds_have_a_policy_that_denies_for_a_while() -> None:
-    plan = Plan(jobs=(Job("j0", table="events"),), acts=(Act(1.0, "submit", "j0"),))
-
-    services = {
-        act.service
-        for seed in range(60)
-        for act in with_acts(random.Random(seed), plan, DENIALS).acts
-        if act.service
-    }
-    assert {"denied:glue", "denied:s3"} <= services
-    assert {each.partition("@")[2] for each in services} == {"", *ROLES}
-
-
 @pytest.mark.parametrize("engine", ["Fargate", "Lambda", "EMR Serverless"])
 def test_a_refused_role_costs_the_jobs_of_its_stage_nothing_and_no_others_wait(
     engine: str,
@@ -84,11 +68,6 @@ def test_a_refused_role_costs_the_jobs_of_its_stage_nothing_and_no_others_wait(
     assert dead == []
 
 
-def test_some_worlds_have_a_role_that_no_engine_takes_for_a_while() -> None:
-    plan = Plan(jobs=(Job("j0"),), acts=(Act(1.0, "submit", "j0"),), clean_slots=2)
-    drawn = [with_acts(random.Random(n), plan, REFUSED_ROLES) for n in range(20)]
-    services = {act.service for each in drawn for act in each.acts if act.kind == "outage"}
-    assert services == {"rights:main", "rights:clean"}
 
 
 @pytest.mark.slow
@@ -113,20 +92,6 @@ def test_an_outage_of_secrets_manager_counts_as_interruptions() -> None:
     said = "\n".join(history(WORLDS["Secrets Manager is out for an hour"]))
 
     assert set(re.findall(r"RELEASED.* last_class=(\w+)", said)) == {"interrupted"}
-
-
-def test_some_worlds_have_a_secret_that_rotates_and_now_and_then_no_job_reads() -> None:
-    plan = Plan(jobs=(Job("j0"),), acts=(Act(1.0, "submit", "j0"),))
-
-    acts = [
-        act
-        for seed in range(60)
-        for act in with_acts(random.Random(seed), plan, ACTS_ON_SECRETS).acts
-    ]
-    assert {"set_secret", "delete_secret", "outage"} <= {act.kind for act in acts}
-    assert {act.service.partition("@")[2] for act in acts if act.kind == "outage"} == {
-        *("", "task", "driver", "tiny")
-    }
 
 
 def test_what_would_have_followed_into_a_retired_stage_is_not_asked_for_once_it_is_back() -> None:

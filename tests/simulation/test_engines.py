@@ -2,47 +2,20 @@
 
 # Jobs of the size `tiny`: what Lambda does to their invocations.
 
-import json
-import random
 from dataclasses import replace
-from itertools import count
 
 import pytest
 
-from simulation.aws.clock import VirtualClock
-from simulation.aws.platform.hosts import Host, raise_error
-from simulation.aws.platform.timeline import Timeline
 from simulation.aws.template import Deployed, deployed
 from simulation.worlds import world as world_module
 from simulation.worlds.engines import EMR_WORLDS, TINY_WORLDS
-from simulation.worlds.features import FEATURES
-from simulation.worlds.generation import plan_of
-from simulation.worlds.plan import EMR, TINY, Job, Plan
+from simulation.worlds.plan import Plan
 from simulation.worlds.run import run
 from tests.simulation.lines import happened, history
 
 
 def containers(name: str) -> list[str]:
     return happened(TINY_WORLDS[name], "container ")
-
-
-def test_a_frozen_host_stands_still_and_goes_on_where_it_was_once_it_is_thawed() -> None:
-    timeline, seen = Timeline(VirtualClock()), []
-    host = Host(timeline, "frozen", random.Random(1))
-
-    def work() -> None:
-        for _ in range(3):
-            seen.append((timeline.clock.now() - start).total_seconds())
-            timeline.sleep(1)
-
-    start = timeline.clock.now()
-    host.run(work, raise_error)
-    timeline.after(1.5, host.freeze)
-    timeline.after(60, host.thaw)
-    while timeline.step(timeline.clock.now().replace(year=2030)):
-        pass
-
-    assert seen == [0, 1, 60]
 
 
 @pytest.mark.parametrize(
@@ -118,29 +91,7 @@ def test_lambda_without_room_ends_no_job_however_often_it_refuses() -> None:
     assert lines[-1].endswith(" ok")
 
 
-def test_only_short_jobs_of_some_worlds_are_drawn_as_tiny() -> None:
-    on_emr = Job("j9", work_s=9.0, engine=EMR)
-    jobs = (*(Job(f"j{n}", work_s=n * 200.0) for n in range(9)), *[on_emr] * 9)
-    plan = replace(Plan(), jobs=jobs)
-
-    drawn = FEATURES["tiny"].add(random.Random(1), plan)
-    assert {job.work_s <= 600 for job in drawn.jobs if job.size == TINY} == {True}
-    assert drawn.jobs[9:] == jobs[9:]
-
-
 # On EMR Serverless: what it does to job runs.
-
-
-def test_a_job_on_emr_serverless_runs_in_a_job_run_and_no_task() -> None:
-    lines = happened(
-        EMR_WORLDS["a job on EMR Serverless succeeds"], "container ", "RunTask", "StartJobRun"
-    )
-
-    assert lines == [
-        "startJobRun@j0-1#1  emr-serverless.StartJobRun main#j0 1767323047002 1",
-        "container began: driver@j0-1.1",
-        "container over: driver@j0-1.1 SUCCESS (ok)",
-    ]
 
 
 def test_what_executors_wrote_is_copied_inside_s3_and_the_work_area_is_cleared() -> None:
@@ -211,25 +162,3 @@ def test_drivers_that_share_too_few_vcpu_all_come_to_their_end() -> None:
 
     assert [line for line in lines if "no vCPU" in line]
     assert len([line for line in lines if line.endswith("SUCCESS (ok)")]) == 12
-
-
-def test_jobs_of_about_one_world_in_ten_are_drawn_for_emr_serverless() -> None:
-    plan = replace(
-        Plan(),
-        jobs=(
-            *(Job(f"j{n}", parts=n % 2) for n in range(8)),
-            Job("j8", size="tiny"),
-            Job("j9", table="events"),
-        ),
-    )
-
-    drawn = FEATURES["emr serverless"].add(random.Random(1), plan)
-    engines = [job.engine for job in drawn.jobs]
-    assert EMR in engines[0:8:2]
-    assert EMR in engines[1:8:2]
-    assert engines[8:] == ["", ""]
-
-
-def test_worlds_that_the_draw_leaves_out_are_as_they_were() -> None:
-    plan = next(each for each in map(plan_of, count(1)) if not each.has_emr)
-    assert "engine" not in json.dumps(json.loads(plan.to_json()))

@@ -1,17 +1,13 @@
 """Worlds with jobs that store what they have done, and go on from it."""
 
 import json
-import random
 from dataclasses import replace
 
 import pytest
 
 from simulation.seen.stored import PREFIX
-from simulation.worlds.features import FEATURES
-from simulation.worlds.generation import plan_of
-from simulation.worlds.occasions import with_acts
 from simulation.worlds.parts import PARTS_WORLDS
-from simulation.worlds.plan import Act, Job, Plan
+from simulation.worlds.plan import Plan
 from simulation.worlds.run import play
 from simulation.worlds.trees import TREE_WORLDS
 from simulation.worlds.world import World
@@ -73,12 +69,6 @@ def test_what_a_dead_job_has_stored_waits_for_its_redrive() -> None:
     assert any(name.startswith(PREFIX) for name in world.seen.objects())
 
 
-def test_about_one_of_six_jobs_is_drawn_in_parts() -> None:
-    jobs = [job for seed in range(400) for job in plan_of(seed).jobs]
-
-    assert 0.08 < sum(bool(job.parts) for job in jobs) / len(jobs) < 0.25
-
-
 # Worlds in which people act on whole trees, and those whose jobs a backfill sends.
 
 
@@ -93,38 +83,3 @@ def test_a_tree_is_run_again_once_it_and_its_reruns_have_ended_and_each_end_is_t
     for name, roots in expected.items():
         world = played(TREE_WORLDS[name])
         assert [each["job_id"] for each in world.seen.told_trees] == roots, name
-
-
-def test_a_backfill_takes_the_place_of_the_first_submissions() -> None:
-    plan = Plan(
-        jobs=(Job("j0", named=False), Job("j1")),
-        acts=(
-            Act(5.0, "submit", "j0"),
-            Act(7.0, "cancel", "j0"),
-            Act(9.0, "submit", "j0", work=1),
-            Act(11.0, "submit", "j1"),
-        ),
-    )
-    found = FEATURES["backfill"].add(random.Random(1), plan)
-
-    assert [(job.name, job.named) for job in found.jobs] == [("days/0", True), ("days/1", True)]
-    assert found.acts[0] == Act(5.0, "backfill", "days", found.acts[0].work)
-    assert {Act(7.0, "cancel", "days/0"), Act(9.0, "submit", "days/0", work=1)} <= {*found.acts}
-    assert not {Act(5.0, "submit", "days/0"), Act(11.0, "submit", "days/1")} & {*found.acts}
-    assert found.trees
-    assert found.notify
-
-
-def test_what_people_do_with_a_backfill_is_drawn() -> None:
-    plan = Plan(jobs=(Job("j0"),), acts=(Act(1.0, "submit", "j0"),))
-
-    drawn = (FEATURES["backfill"].add(random.Random(seed), plan) for seed in range(60))
-    plans = [
-        with_acts(random.Random(n), each, FEATURES["backfill"].acts) for n, each in enumerate(drawn)
-    ]
-    assert {act.kind for plan in plans for act in plan.acts} == {
-        *("backfill", "cancel_backfill", "retry_backfill"),
-        *("cancel_tree", "retry_tree", "rerun_tree"),
-    }
-    firsts = [plan.acts[0].work for plan in plans]
-    assert {0, 1, 2} == {*firsts}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from botocore.config import Config
-from botocore.exceptions import ClientError, ReadTimeoutError
+from botocore.exceptions import ReadTimeoutError
 
 from simulation.aws.clock import VirtualClock
 from simulation.aws.cloud import FakeAws
@@ -130,13 +130,6 @@ def test_poll_of_a_busy_queue_is_not_put_off_by_what_happens_in_it() -> None:
     assert polled
 
 
-def test_call_with_a_lost_answer_is_repeated_although_it_took_effect() -> None:
-    bench = Bench(Fault("host", 1, "lost/after/1"))
-    bench.run(bench.put)
-    assert bench.saw == ["PutObject", "PutObject"]
-    assert bench.ended == [(None, None)]
-
-
 def test_sdk_gives_up_after_its_tries() -> None:
     bench = Bench(Fault("host", 1, "lost/after/all"))
     began = bench.timeline.clock.now()
@@ -147,14 +140,6 @@ def test_sdk_gives_up_after_its_tries() -> None:
     assert isinstance(error, ReadTimeoutError)
     assert bench.saw == ["PutObject"] * 4
     assert 20 <= (at - began).total_seconds() <= 20 + 1 + 2 + 4
-
-
-def test_fault_before_a_call_prevents_its_effect() -> None:
-    bench = Bench(Fault("host", 1, "unavailable/before/all"))
-    bench.run(bench.put)
-    assert bench.saw == []
-    assert isinstance(bench.ended[0][0], ClientError)
-    assert not bench.aws.s3.buckets["b"].objects
 
 
 @pytest.mark.parametrize(("kind", "written"), [("crash/before", []), ("crash/after", ["k"])])
@@ -172,48 +157,3 @@ def test_crashed_host_makes_no_more_calls(kind: str, written: list[str]) -> None
     bench.run(work)
     assert list(bench.aws.s3.buckets["b"].objects) == written
     assert (told, bench.ended) == (["crashed"], [])
-
-
-def test_events_happen_in_the_order_of_time_and_then_of_scheduling() -> None:
-    timeline, seen = Timeline(VirtualClock()), []
-    for name, seconds in (("late", 2.0), ("first", 1.0), ("second", 1.0)):
-        timeline.after(seconds, lambda name=name: seen.append(name))
-    timeline.after(1.5, lambda: seen.append("never")).cancel()
-    until = timeline.clock.now() + timedelta(seconds=10)
-    while timeline.step(until):
-        pass
-    assert seen == ["first", "second", "late"]
-    assert timeline.clock.now() == until
-
-
-def test_processes_interleave_where_they_wait_and_a_killed_one_stops() -> None:
-    timeline, seen = Timeline(VirtualClock()), list[object]()
-
-    def work(name: str, seconds: float) -> str:
-        for step in range(3):
-            seen.append((name, step))
-            timeline.sleep(seconds)
-        return name
-
-    timeline.spawn(
-        lambda: work("slow", 2), ended=lambda error, answer: seen.append((error, answer))
-    )
-    killed = timeline.spawn(lambda: work("killed", 1), ended=lambda *end: seen.append(end))
-    timeline.after(1.5, killed.kill)
-    while timeline.step(timeline.clock.now() + timedelta(seconds=60)):
-        pass
-    assert seen == [
-        ("slow", 0),
-        ("killed", 0),
-        ("killed", 1),
-        ("slow", 1),
-        ("slow", 2),
-        (None, "slow"),
-    ]
-
-
-def test_error_of_a_process_is_passed_to_ended() -> None:
-    timeline, ends = Timeline(VirtualClock()), []
-    timeline.spawn(lambda: 1 / 0, ended=lambda error, answer: ends.append((type(error), answer)))
-    timeline.step(timeline.clock.now())
-    assert ends == [(ZeroDivisionError, None)]

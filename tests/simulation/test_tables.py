@@ -1,17 +1,11 @@
 """Worlds with outputs to tables, and what others do to these."""
 
-import random
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 
-from longhaul.core.places import TablePath
-from simulation.aws.platform.hosts import Host, raise_error
 from simulation.seen.lake import TableChange
-from simulation.worlds.features import FEATURES
-from simulation.worlds.plan import Job, Plan
-from simulation.worlds.tables import TABLE_WORLDS, WRITERS
+from simulation.worlds.tables import TABLE_WORLDS
 from simulation.worlds.world import World
 from tests.simulation.test_parts import played
 
@@ -51,36 +45,6 @@ def test_rows_are_in_the_table_once(name: str, expected: list[str]) -> None:
     assert owners(played(TABLE_WORLDS[name])) == expected
 
 
-@pytest.mark.parametrize("kind", WRITERS)
-def test_others_change_a_table_as_their_names_say(kind: str) -> None:
-    from simulation.worlds.other_writers import write  # noqa: PLC0415 - only worlds import it
-
-    world = played(TABLE_WORLDS["a job appends to a table"])
-    lake = world.seen.lake
-    rows, files = lake.rows[EVENTS], lake.files[EVENTS]
-
-    host = Host(world.timeline, "others", random.Random(1))
-    path = TablePath.of(EVENTS)
-    host.run(lambda: write(world, kind, path), raise_error)
-    world.timeline.step(world.timeline.clock.now())
-
-    now = lake.rows[EVENTS]
-    match kind:
-        case "appends":
-            assert now.total() == 3
-            assert rows - now == Counter()
-        case "deletes":
-            assert now.total() == 1
-        case "expires":
-            assert (now, lake.files[EVENTS]) == (rows, files)
-        case "compacts":
-            assert now == rows
-            assert len(lake.files[EVENTS]) == 1
-        case _:
-            assert now == rows
-            assert len(lake.files[EVENTS] - files) == 2
-
-
 @pytest.mark.parametrize(
     ("after", "found"),
     [
@@ -105,10 +69,3 @@ def test_a_loss_and_a_second_coming_are_seen() -> None:
     seen.check("table changed", TableChange(EVENTS, Counter(), mine, by_others=False))
 
     assert "comes into table://longhaul/events once more" in str(seen.violated)
-
-
-def test_tables_are_drawn_in_some_worlds_and_leave_the_others_as_they_are() -> None:
-    plan = replace(Plan(), jobs=tuple(Job(f"j{n}") for n in range(9)))
-
-    drawn = FEATURES["tables"].add(random.Random(1), plan)
-    assert {job.mode for job in drawn.jobs if job.table} == {"append", "overwrite"}

@@ -14,17 +14,14 @@ import pytest
 
 from longhaul.core import dispatch
 from longhaul.core.claim import Duplicate, Probe, decide_claim
-from simulation.seen.sightings import DeadLetter
 from simulation.tools.replay import read, report
 from simulation.tools.shrink import Shrinker
 from simulation.tools.soak import Progress
 from simulation.worlds.generation import plan_of
 from simulation.worlds.plan import Act, Ending, Fault, Job, Plan
 from simulation.worlds.run import play, run
-from simulation.worlds.systematic import PIPELINES, RACES, SCENARIOS
-from simulation.worlds.trees import TREE_WORLDS
+from simulation.worlds.systematic import SCENARIOS
 from simulation.worlds.world import World
-from tests.builders import NOW
 from tests.patience import DEADLINE_S
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -159,27 +156,6 @@ def test_two_tasks_of_an_attempt_may_have_different_faults() -> None:
     assert run(plan).violation is None
 
 
-def test_error_of_the_simulation_itself_names_the_world(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    plan = SCENARIOS["a job succeeds"]
-
-    def mistaken(_: World) -> None:
-        raise KeyError("running")
-
-    monkeypatch.setattr(World, "run", mistaken)
-    with pytest.raises(KeyError) as raised:
-        run(plan)
-
-    assert raised.value.__notes__ == [f"in the world {plan.to_json()}"]
-
-
-@pytest.mark.parametrize("name", [*SCENARIOS, *PIPELINES, *RACES, *TREE_WORLDS])
-def test_plan_is_read_as_it_is_written(name: str) -> None:
-    plan = {**SCENARIOS, **PIPELINES, **RACES, **TREE_WORLDS}[name]
-    assert read(plan.to_json()) == plan
-
-
 def test_every_drawn_plan_is_read_as_it_is_written() -> None:
     plans = [plan_of(seed) for seed in range(300)]
 
@@ -209,20 +185,6 @@ def test_world_is_named_by_a_seed_a_plan_or_a_file(tmp_path: Path) -> None:
 def test_argument_that_names_no_world_is_refused_in_words(text: str, problem: str) -> None:
     with pytest.raises(ArgumentTypeError, match=problem):
         read(text)
-
-
-@pytest.mark.parametrize(
-    ("body", "is_for"),
-    [
-        ('{"job": "sql", "job_id": "a"}', True),  # the id says what the message's own would
-        ('{"job": "sql"}', True),
-        ('{"job": "other"}', False),
-        ("no JSON", False),
-    ],
-)
-def test_dead_letter_is_for_its_request_with_or_without_the_id(body: str, *, is_for: bool) -> None:
-    letter = DeadLetter('{"job": "sql"}', None, {}, NOW)
-    assert letter.is_for(body) is is_for
 
 
 def test_what_is_sent_again_under_the_id_of_an_unnamed_job_is_that_job() -> None:
