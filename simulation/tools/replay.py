@@ -6,13 +6,11 @@ prints, or a file with one. The exit code is 1 when an invariant does not hold.
 
 import argparse
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from simulation.tools.shrink import Shrinker
-from simulation.worlds import acts, endings
 from simulation.worlds.generation import plan_of
 from simulation.worlds.plan import Plan
 from simulation.worlds.run import Violation, run
@@ -62,22 +60,7 @@ def read(text: str) -> Plan:
         raise argparse.ArgumentTypeError(
             f"no plan: {where or 'the text'}: {first['msg']}"
         ) from None
-    if problem := next(_problems(plan), None):
-        raise argparse.ArgumentTypeError(f"no plan: {problem}")
     return plan
-
-
-def _problems(plan: Plan) -> Iterator[str]:
-    """The parts of a plan that have no meaning."""
-    roots = {job.name.partition(".")[0] for job in plan.jobs}
-    roots |= {name.partition("/")[0] for name in roots}  # of a backfill
-    for act in plan.acts:
-        if act.kind not in acts.KINDS:
-            yield f"there is no act {act.kind!r}, only {', '.join(acts.KINDS)}"
-        if act.job and act.job.partition(".")[0] not in roots:
-            yield f"there is no job {act.job!r}"
-    for kind in {ending.kind for job in plan.jobs for ending in job.endings} - endings.KINDS:
-        yield f"no job ends with {kind!r}, only with {', '.join(sorted(endings.KINDS))}"
 
 
 def report(violation: Violation) -> str:

@@ -269,6 +269,10 @@ def renewer_dies(world: "World", _act: Act) -> None:
     world.injector.doom("dispatcher", "SendMessage")
 
 
+def outage(world: "World", act: Act) -> None:
+    world.injector.begin_outage(act.service, act.for_s)
+
+
 def lose_released(world: "World", _act: Act) -> None:
     """The message of the job that is released next is lost; then a sweeper dies as it sends a copy.
 
@@ -315,10 +319,6 @@ def redeliver(world: "World", act: Act) -> None:
         world.aws.sqs.redeliver(world.queues[found.stage].url, found.message.id)
         world.seen.note_redelivery(found.message.id)
         world.mappings[found.stage].look()
-
-
-def outage(world: "World", act: Act) -> None:
-    world.injector.begin_outage(act.service, act.for_s)
 
 
 def replace_manifest(world: "World", act: Act) -> None:

@@ -33,10 +33,6 @@ def _each(change: Callable[[random.Random, Plan, Job], Job]) -> Add:
     return add
 
 
-def _as_it_is(_rng: random.Random, plan: Plan) -> Plan:
-    return plan
-
-
 @dataclass(frozen=True)
 class Feature:
     """What some worlds have.
@@ -49,7 +45,7 @@ class Feature:
     """
 
     chance: float | Callable[[Plan], float]
-    add: Add = _as_it_is
+    add: Add = lambda _rng, plan: plan
     acts: Sequence[Occasion] = ()
     kind: str = ""
 
@@ -79,15 +75,11 @@ DENIALS = (
 """A policy denies a service for minutes or hours, to all or to one role, then heals."""
 
 
-def _is_no_pipeline(plan: Plan, job: Job) -> bool:
-    return not is_pipeline(plan, job)
-
-
 REFUSED_ROLES = tuple(
     Occasion("outage", 1.0, seconds=_AT_FIRST, for_s=_HOURS, services=services, fits=fits)
     for services, fits in (
         ((f"rights:{MAIN}", f"rights:{CLEAN}"), is_pipeline),
-        ((f"rights:{MAIN}", "rights"), _is_no_pipeline),
+        ((f"rights:{MAIN}", "rights"), lambda plan, _job: not plan.clean_slots),
     )
 )
 """A role that no engine takes for a while: of one stage, or of all."""
@@ -186,12 +178,14 @@ def _endings_of(
     )
 
 
-def _is_on_emr(_plan: Plan, job: Job) -> bool:
-    return job.engine == EMR
-
-
 _CANCEL_OF_JOB_RUN = Occasion(
-    "cancel_job_run", 0.08, _SUBMIT, "roots", (0.0, 156.0), (0.0, 1.3), fits=_is_on_emr
+    "cancel_job_run",
+    0.08,
+    _SUBMIT,
+    "roots",
+    (0.0, 156.0),
+    (0.0, 1.3),
+    fits=lambda _plan, job: job.engine == EMR,
 )
 
 
@@ -217,16 +211,6 @@ def _into_table(rng: random.Random, _plan: Plan, job: Job) -> Job:
 _GLUE_IS_OUT = Occasion("outage", 0.1, seconds=_AT_FIRST, for_s=(5.0, 905.0), services=("glue",))
 
 
-def _with_output_beside(rng: random.Random, _plan: Plan, job: Job) -> Job:
-    """The job, which may write to a prefix beside its output."""
-    return replace(job, beside=rng.random() < 0.6)
-
-
-def _with_late_inputs(rng: random.Random, _plan: Plan, job: Job) -> Job:
-    """The job, which may begin before its inputs are there."""
-    return replace(job, late_s=rng.choice((0.0, 5.0, 20.0, 90.0)))
-
-
 def _with_parts(rng: random.Random, plan: Plan) -> Plan:
     plan = _each(_in_parts)(rng, plan)
     return replace(plan, kept_s=7_200 if rng.random() < 0.4 else 0)
@@ -245,10 +229,6 @@ def _in_parts(rng: random.Random, _plan: Plan, job: Job) -> Job:
     )
 
 
-def _is_in_parts(_plan: Plan, job: Job) -> bool:
-    return bool(job.parts)
-
-
 _CHANGES = tuple(
     Occasion(
         "change",
@@ -258,7 +238,7 @@ _CHANGES = tuple(
         (60.0, 210.0),
         (0.0, 2.5),
         services=("code", "inputs"),
-        fits=_is_in_parts,
+        fits=lambda _plan, job: bool(job.parts),
     )
     for about in ("roots", "members")
 )
@@ -295,14 +275,6 @@ _RERUNS = (
     Occasion("rerun", 0.2, ("rerun",), "", _LATER),
 )
 """People run jobs again: a whole tree, or a member, an opener or a join of it."""
-
-
-def _reruns(plan: Plan) -> float:
-    return 0.5 if plan.trees else 0.12
-
-
-def _with_secret(_rng: random.Random, plan: Plan) -> Plan:
-    return replace(plan, secret=True)
 
 
 _VERSIONS = range(1, 100)
@@ -383,10 +355,6 @@ def _with_few_launches(rng: random.Random, plan: Plan) -> Plan:
     )
 
 
-def _with_sidecars(_rng: random.Random, plan: Plan) -> Plan:
-    return replace(plan, sidecars=True)
-
-
 FEATURES: Mapping[str, Feature] = {
     "no room": Feature(0.04, acts=(_NO_ROOM,)),
     "no beats": Feature(0.04, _with_no_beats),
@@ -394,18 +362,23 @@ FEATURES: Mapping[str, Feature] = {
     "retirement": Feature(0.08, _with_retirement),
     "tiny": Feature(0.25, _each(_tiny), kind=TINY),
     "tables": Feature(0.25, _with_tables, (_GLUE_IS_OUT,), kind="tables"),
-    "outputs beside": Feature(0.12, _each(_with_output_beside)),
-    "late inputs": Feature(0.08, _each(_with_late_inputs)),
+    "outputs beside": Feature(
+        0.12, _each(lambda rng, _plan, job: replace(job, beside=rng.random() < 0.6))
+    ),
+    "late inputs": Feature(
+        0.08, _each(lambda rng, _plan, job: replace(job, late_s=rng.choice((0.0, 5.0, 20.0, 90.0))))
+    ),
     "parts": Feature(0.4, _with_parts, _CHANGES, kind="parts"),
     # Some plans have no job for it: they are about one in ten. No swarm leaves it out.
     "emr serverless": Feature(0.15, _each(_on_emr), (_CANCEL_OF_JOB_RUN,)),
     "denial": Feature(0.04, acts=DENIALS),
     "trees": Feature(0.7, _with_trees, _ACTS_ON_TREES),
-    "reruns": Feature(_reruns, acts=_RERUNS, kind="rerun_tree"),
-    "secrets": Feature(0.15, _with_secret, ACTS_ON_SECRETS, kind="secret"),
+    "reruns": Feature(lambda plan: 0.5 if plan.trees else 0.12, acts=_RERUNS, kind="rerun_tree"),
+    "secrets": Feature(
+        0.15, lambda _rng, plan: replace(plan, secret=True), ACTS_ON_SECRETS, kind="secret"
+    ),
     "refused role": Feature(0.08, acts=REFUSED_ROLES, kind="refused role"),
     "backfill": Feature(0.1, _with_backfill, _ACTS_ON_BACKFILLS, kind="backfill"),
     "launches": Feature(0.1, _with_few_launches),
-    "sidecars": Feature(0.1, _with_sidecars),
 }
 """By the name of its source of randomness: a new feature changes no draw of others."""

@@ -170,7 +170,6 @@ class Plan:
     notify: str = ""  # what is told of ends: sns, sqs, events; empty for nothing
     trees: bool = False  # the ends of trees are told, too
     kept_s: int = 0  # how long what a dead job has stored stays; 0 for the product's days
-    sidecars: bool = False  # another container in each Fargate task, as GuardDuty adds one
     secret: bool = False  # the stages have one
     retention_s: int = 0  # of the queues; 0 for the days that the template gives them
     launches_per_s: float = Launches.per_s  # of RunTask, after so many at once

@@ -455,6 +455,5 @@ REGRESSIONS: Mapping[str, Plan] = {
         notify="sqs",
         trees=True,
         kept_s=7_200,
-        sidecars=True,
     ),
 }

@@ -263,23 +263,6 @@ RACES: Mapping[str, Plan] = {
         Act(80.0, "submit", "j2"),
         jobs=tuple(Job(f"j{n}", work_s=90.0, files=1) for n in range(3)),
     ),
-    **{
-        # Its container stands before the job's or after it, and was killed or not: the seed's
-        # choice.
-        f"GuardDuty adds a container to each task ({seed})": replace(
-            world_of(
-                Job(
-                    "j0",
-                    work_s=9.0,
-                    files=1,
-                    endings=(Ending("oom_killed", 2.0), Ending("spot", 2.0), Ending("no_output")),
-                )
-            ),
-            seed=seed,
-            sidecars=True,
-        )
-        for seed in (3, 4, 5)
-    },
     "S3 is out for an hour": world_of(
         Job("j0", work_s=9.0), Act(0.5, "outage", for_s=3_600.0, service="s3")
     ),

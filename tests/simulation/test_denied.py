@@ -8,17 +8,9 @@ from simulation.worlds.governed import GOVERNED_WORLDS, NEVER_ALLOWED, ROLES
 from simulation.worlds.plan import Act, Job, Plan
 from simulation.worlds.run import run
 from simulation.worlds.secrets import SECRET_WORLDS
-from simulation.worlds.systematic import RACES
 from tests.simulation.lines import history
 
 WORLDS = {**GOVERNED_WORLDS, **SECRET_WORLDS}
-
-
-def test_an_end_is_read_from_the_jobs_container_wherever_another_stands() -> None:
-    for seed in (3, 4, 5):
-        lines = history(RACES[f"GuardDuty adds a container to each task ({seed})"])
-        classes = re.findall(r"RELEASED.* last_class=(\w+)", "\n".join(lines))
-        assert list(dict.fromkeys(classes)) == ["out_of_memory", "interrupted", "no_output"]
 
 
 @pytest.mark.parametrize(
@@ -66,8 +58,6 @@ def test_a_refused_role_costs_the_jobs_of_its_stage_nothing_and_no_others_wait(
     assert {key.partition("#")[0] for key in refused} == {"clean"}
     dead = [line for line in lines if "state=DEAD" in line]
     assert dead == []
-
-
 
 
 @pytest.mark.slow

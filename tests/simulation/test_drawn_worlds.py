@@ -59,7 +59,7 @@ def test_every_invariant_holds_in_worlds_with(source: str, first: int, most: int
 @pytest.mark.parametrize(
     ("has", "least", "most"),
     [
-        (lambda plan: plan.sidecars, 4, 20),
+        (lambda plan: any(job.parts for job in plan.jobs), 5, 60),
         (lambda plan: plan.secret, 2, 15),
         (lambda plan: plan.has_emr, 5, 20),
         (lambda plan: plan.has_tiny, 10, 40),
@@ -68,7 +68,7 @@ def test_every_invariant_holds_in_worlds_with(source: str, first: int, most: int
         (lambda plan: any(job.late_s for job in plan.jobs), 1, 40),
         (lambda plan: plan.jobs in [each.jobs for family in BASES for each in family], 15, 60),
     ],
-    ids=["sidecars", "secret", "emr", "tiny", "tables", "backfill", "late", "systematic"],
+    ids=["parts", "secret", "emr", "tiny", "tables", "backfill", "late", "systematic"],
 )
 def test_some_of_a_hundred_worlds_have(has: Has, least: int, most: int) -> None:
     assert least < sum(has(plan_of(seed)) for seed in range(100)) < most

@@ -112,7 +112,6 @@ class Application:
     release_label: str
     vcpu: int
     most_runs: int
-    starts_by_itself: bool
     idle_stop_s: float | None
     created_at: datetime
     state: str = "CREATED"
@@ -204,9 +203,9 @@ class FakeEmrServerless(Service):
         autoStopConfiguration: Mapping[str, Any] | None = None,
         schedulerConfiguration: Mapping[str, Any] | None = None,
     ) -> Answer:
+        if type != "SPARK" or not (autoStartConfiguration or {"enabled": True})["enabled"]:
+            raise NotImplementedError("this fake has Spark, and starts by itself")
         del clientToken
-        if type != "SPARK":
-            raise RefusedError("ValidationException", f"Unsupported application type {type}")
         stop = {"enabled": True, "idleTimeoutMinutes": _IDLE_STOP_MINUTES} | dict(
             autoStopConfiguration or {}
         )
@@ -217,7 +216,6 @@ class FakeEmrServerless(Service):
             release_label=releaseLabel,
             vcpu=int(maximumCapacity["cpu"].removesuffix(_VCPU)),
             most_runs=(schedulerConfiguration or {}).get("maxConcurrentRuns", _MOST_RUNS),
-            starts_by_itself=(autoStartConfiguration or {}).get("enabled", True),
             idle_stop_s=60.0 * stop["idleTimeoutMinutes"] if stop["enabled"] else None,
             created_at=self._now(),
         )
@@ -320,10 +318,6 @@ class FakeEmrServerless(Service):
                 "ConflictException",
                 f"Application {application.id} is in state {application.state}.",
                 status=409,
-            )
-        if application.state != "STARTED" and not application.starts_by_itself:
-            raise RefusedError(
-                "ValidationException", f"Application {application.id} is not started."
             )
 
     def _application(self, id_: str) -> Application:

@@ -28,8 +28,6 @@ One state may start two tasks. A StartJobRun is repeated with its token: there i
 
 _LATE_S = 1_200.0
 _HALF = 0.5
-_SIDECAR = {"Name": "aws-guardduty-agent-a1B2", "LastStatus": "STOPPED", "ExitCode": 0}
-_SIDECAR_KILLED = 137
 
 
 def engine(world: "World") -> Interpreter:
@@ -147,20 +145,10 @@ class RunTask(RunTaskSync):
         self._plan = plan
 
     def description(self, task: Task) -> dict[str, Any]:
-        """Some tasks that never started are described without containers.
-
-        GuardDuty's container may stand before the job's or after it, and has an end of its own.
-        """
+        """Some tasks that never started are described without containers."""
         shown = super().description(task)
-        seed = self._plan.seed
-        if self._plan.sidecars:
-            sidecar = dict(_SIDECAR)
-            if unit(seed, f"sidecar's end:{task.arn}") < _HALF:
-                sidecar["ExitCode"] = _SIDECAR_KILLED
-            place = 0 if unit(seed, f"sidecar's place:{task.arn}") < _HALF else 1
-            shown["Containers"].insert(place, sidecar)
         never_started = task.stop_code == "TaskFailedToStart"
-        if never_started and unit(seed, f"described:{task.arn}") < _HALF:
+        if never_started and unit(self._plan.seed, f"described:{task.arn}") < _HALF:
             del shown["Containers"]
         return shown
 
