@@ -14,8 +14,6 @@ import os
 import sys
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
-from shlex import quote
-from typing import Any
 
 from simulation.tools.mutants.catalogue import MUTANTS
 from simulation.tools.mutants.hunt import hunt
@@ -35,9 +33,6 @@ def main() -> int:
         "names", nargs="*", metavar="NAME", help="only these mutants; all without a name"
     )
     parser.add_argument(
-        "--worlds", type=int, default=_WORLDS, help="the most worlds to try for each, with --anew"
-    )
-    parser.add_argument(
         "--anew", action="store_true", help="hunt without the known worlds, and write down new ones"
     )
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
@@ -46,14 +41,11 @@ def main() -> int:
         parser.error(f"no such mutant: {', '.join(unknown)}; there are: {', '.join(MUTANTS)}")
     names = arguments.names or list(MUTANTS)
     known: dict[str, str] = json.loads(KNOWN.read_text())
+    first: dict[str, str] = {} if arguments.anew else known
+    most, survived = (_WORLDS, "SURVIVED") if arguments.anew else (1, f"STALE: {_ANEW} NAME")
     killed = 0
     with ThreadPoolExecutor(arguments.processes) as pool:
-        hunts = {
-            pool.submit(hunt, name, arguments.worlds, None)
-            if arguments.anew
-            else pool.submit(tried, name, known.get(name)): name
-            for name in names
-        }
+        hunts = {pool.submit(hunt, name, most, first.get(name)): name for name in names}
         for done in as_completed(hunts):
             name, found = hunts[done], done.result()
             killed += found["violated"] is not None
@@ -64,19 +56,11 @@ def main() -> int:
             said = (
                 f"killed in {found['worlds']:5} worlds by {found['violated']}"
                 if found["violated"]
-                else found.get("why", "SURVIVED")
+                else found.get("why", survived)
             )
             print(f"{name:45} {said}", file=sys.stderr, flush=True)
     print(f"mutants={len(names)} killed={killed}")
     return 0 if killed == len(names) else 1
-
-
-def tried(name: str, world: str | None) -> dict[str, Any]:
-    """Whether the known world of a mutant kills it."""
-    if world is None:
-        return {"violated": None, "why": f"NO KNOWN WORLD: {_ANEW} {quote(name)}"}
-    stale = f"STALE, its known world shows it no more: {_ANEW} {quote(name)}"
-    return {"why": stale, **hunt(name, 1, world)}
 
 
 if __name__ == "__main__":

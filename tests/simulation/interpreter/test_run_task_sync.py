@@ -148,24 +148,6 @@ def test_lost_answer_fails_the_state_although_the_task_may_run(world: World) -> 
     assert failed.error == "ECS.SdkClientException"
 
 
-def test_cancel_stops_the_task_and_no_result_follows(world: World) -> None:
-    running = world.call()
-    world.run()
-    running.cancel()
-    world.run()
-    world.end(143, "UserInitiated")
-    world.run()
-    assert world.stops == [
-        {
-            "cluster": world.task.cluster_arn,
-            "task": world.task.arn,
-            "reason": "Stopped by AWS Step Functions",
-        }
-    ]
-    assert world.told == [Submitted()]
-    assert not any(world.service.waiting.values())
-
-
 def test_cancel_before_run_tasks_answer_stops_the_task_that_it_started(world: World) -> None:
     world.takes_s = 20
     running = world.call()
@@ -186,13 +168,3 @@ def test_failed_stop_is_not_repeated(world: World, fault: Callable[[Call], Excep
     world.run()
     assert len(world.stops) == 1
     assert world.task.desired == "RUNNING"
-
-
-@pytest.mark.parametrize("operation", ["RunTask", "StopTask"])
-def test_error_of_the_simulation_itself_is_raised(world: World, operation: str) -> None:
-    world.fail = lambda call: ZeroDivisionError() if call.operation == operation else None
-    running = world.call()
-    with pytest.raises(ZeroDivisionError):  # noqa: PT012 - either of the calls may raise it
-        world.run()
-        running.cancel()
-        world.run()

@@ -12,16 +12,11 @@ from pydantic import ValidationError
 from longhaul.cdk import definition
 from longhaul.cdk.definition import SETTLE_RETRY
 from longhaul.core.request import MAX_TIMEOUT_S
-from simulation.aws.clock import START
 from simulation.aws.stepfunctions.asl.limits import (
     MAX_BYTES,
-    MAX_EVENTS,
     ExecutionError,
-    History,
-    crossed,
     sized,
 )
-from simulation.aws.stepfunctions.client import Execution
 from simulation.aws.stepfunctions.interpreter import Done
 from simulation.aws.template import deployed
 from tests.simulation.interpreter.small_machines import (
@@ -76,27 +71,6 @@ def test_machine_is_refused_at_its_first_start() -> None:
         world.sfn.start_execution(stateMachineArn=later["stateMachineArn"], name="x", input="{}")
 
 
-EXECUTION = Execution("arn", "machine", "x", "{}", START)
-
-
-def full_history() -> History:
-    """A history with room for one more event, the last."""
-    history = History(EXECUTION, [])
-    for _ in range(MAX_EVENTS - 1):
-        history.write("WaitStateEntered", "Wait")
-    return history
-
-
-def test_last_event_of_a_full_history_is_an_end() -> None:
-    history = full_history()
-
-    with pytest.raises(ExecutionError, match="25000"):
-        history.write("WaitStateEntered", "Wait")
-    assert history.events == 24_999
-    history.close("ExecutionSucceeded")
-    assert history.events == 25_000
-
-
 @pytest.mark.parametrize(("character", "bytes_each"), [("x", 1), ("é", 2), ("☂", 3)])
 def test_payload_has_at_most_the_bytes_that_step_functions_allows(
     character: str, bytes_each: int
@@ -108,20 +82,6 @@ def test_payload_has_at_most_the_bytes_that_step_functions_allows(
     with pytest.raises(ExecutionError, match="'State'") as failure:
         sized(character * (most + 1), "State")
     assert failure.value.error == "States.DataLimitExceeded"
-
-
-def test_crossed_payload_is_a_copy() -> None:
-    answer = {"list": [1]}
-
-    received = crossed(answer, "lambda")
-    answer["list"].append(2)
-
-    assert received == {"list": [1]}
-
-
-def test_payload_that_is_not_json_does_not_cross() -> None:
-    with pytest.raises(TypeError):
-        crossed({1, 2}, "lambda")
 
 
 def beats(answer: Any) -> World:
