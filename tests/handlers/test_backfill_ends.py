@@ -120,6 +120,7 @@ def test_what_a_command_had_not_sent_when_it_died_is_no_job_of_it(
     send(stack, ["01", "02"], slots=1)
 
     run(stack, context)
+    assert swept(stack, context) == [], "the command has still to send"
     with (
         contextlib.suppress(Killed),
         failing(stack.aws.gate, lambda _: Killed(), "SendMessageBatch"),

@@ -21,6 +21,7 @@ from tests.handlers.stack import Context, Stack, deployed
 from tests.handlers.test_joins import BY_DATE, requests, run_all
 from tests.handlers.test_stages import begun, dispatched, end_well, settled
 from tests.handlers.test_trees import rerun, trees_of
+from tests.handlers.test_unreadable_rows import make_unreadable
 
 TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:ended"
 TELLS = {"notify": TOPIC, "tree_ended": True}
@@ -144,6 +145,15 @@ def test_a_dead_job_that_is_run_again_ends_its_tree_a_second_time(
     assert (again["outcome"], again["run"]) == ("SUCCEEDED", root.run)
     assert again["sequence"] > told["sequence"]
     assert again["id"] != told["id"]
+
+
+def test_a_job_that_cannot_be_read_keeps_the_end_of_its_tree_back(
+    stack: Stack, context: Context
+) -> None:
+    begun(stack, context, {"fetch": requests(1)})
+    (row,) = dispatched(stack, stack.settings.stage("fetch"), context)
+    make_unreadable(stack, row.job_id, "progress")
+    assert (swept(stack, context), swept(stack, context)) == ([], [])
 
 
 def test_an_end_that_comes_while_a_sweep_tells_the_first_one_is_told_too(

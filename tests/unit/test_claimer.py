@@ -9,6 +9,7 @@ import pytest
 
 from longhaul.core.batch import Batch, Closed, Messages
 from longhaul.core.claim import Claim
+from longhaul.core.descent import Lineage
 from longhaul.core.dispatch import Dispatcher
 from longhaul.core.errors import LeaseChangedError, NoFreeSlotError
 from longhaul.core.lease import Lease, State, key_hash
@@ -188,6 +189,18 @@ def test_a_retry_that_another_dispatcher_started_stops_no_other(
     (started,) = executions.ensure_started.call_args_list
     assert started.args[0].startswith(key_hash("main#mine"))
     assert "could not start this retry" not in caplog.text
+
+
+def test_a_retry_whose_root_cannot_be_read_keeps_no_other_back() -> None:
+    lineage, slots = Lineage(root="main#newer", parent="main#newer"), Mock()
+    child, other = released(key="main#child", lineage=lineage), released(key="main#other")
+    leases = rows(*(changed(row, retry_at=NOW - 600 * SECOND) for row in (child, other)))
+    leases.load_many.side_effect = [leases.load_many.return_value, Rows({}, {"main#newer"})]
+    slots.room.return_value = free(0)
+    here = batch(*((message(str(n), f"m-{n}"), None) for n in range(2)), room=free(2))
+    claim_waiting(claimer(leases=leases, slots=slots), here)
+    keys = [each.after.key for each in written(leases)]
+    assert ("main#other" in keys, "main#child" in keys) == (True, False)
 
 
 @pytest.mark.parametrize(
