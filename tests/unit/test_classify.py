@@ -16,6 +16,7 @@ from longhaul.core.verdict import (
     Verdict,
     shorten,
 )
+from longhaul.engines.fargate.tasks import _evidence_of
 from longhaul.engines.listed import ENGINES
 from longhaul.runner.reporting import Phase
 from tests.builders import NOW, OUTPUT, changed, running
@@ -584,9 +585,15 @@ def test_what_waited_or_was_cut_off_is_stopped_and_says_why(
 def test_task_is_paid_for_from_the_pull_of_its_image_to_its_stop(
     given: dict[str, Any], paid: tuple[datetime | None, datetime | None]
 ) -> None:
-    attempt = with_task(running(), failed(**given)).attempt
+    for evidence in (failed(**given), Evidence(task=given)):
+        attempt = with_task(running(), evidence).attempt
+        assert (attempt.task_from, attempt.task_until) == paid
 
-    assert (attempt.task_from, attempt.task_until) == paid
+
+def test_a_sidecar_that_is_killed_makes_no_failure_of_a_task() -> None:
+    job, sidecar = {"name": "job", "exitCode": 0}, {"name": "aws-guardduty", "exitCode": 137}
+    for containers in ([job, sidecar], [sidecar, job]):
+        assert _evidence_of({"containers": containers}).error is None
 
 
 @pytest.mark.parametrize(

@@ -424,7 +424,9 @@ def test_any_json_is_either_a_request_or_a_list_of_problems(document: Any) -> No
 
 def test_a_request_for_an_object_has_its_path_and_an_id_made_of_key_and_etag() -> None:
     made, other = created("in/July [1].csv", "e1-2"), created("in/July [1].csv", "e2")
-    text = body(inputs={"flights": "{object}"}, output=f"s3://{BUCKET}/x/{{object.id}}/")
+    places = {name: f"s3://{BUCKET}/{name}/{{object.id}}/" for name in ("x", "report")}
+    outputs = {"output": places["x"], "outputs": {"report": places["report"]}}
+    text = body(inputs={"flights": "{object}"}, **outputs)
     document = {name: value for name, value in json.loads(text).items() if name != "job_id"}
 
     request, again, newer = (
@@ -436,6 +438,7 @@ def test_a_request_for_an_object_has_its_path_and_an_id_made_of_key_and_etag() -
     assert request.job_id is not None
     assert request.job_id.startswith("July-1-csv-")
     assert request.output == f"s3://{BUCKET}/x/{request.job_id}/"
+    assert request.outputs == {"report": f"s3://{BUCKET}/report/{request.job_id}/"}
     assert again.job_id == request.job_id != newer.job_id
     assert again.fingerprint() == request.fingerprint() != newer.fingerprint()
 
