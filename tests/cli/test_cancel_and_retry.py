@@ -11,9 +11,6 @@ from longhaul.core.lease import Lease, Owed, State
 from longhaul.core.message import Message
 from longhaul.core.settlement import cancel_waiting
 from longhaul.core.verdict import OutcomeClass
-from longhaul.operations.errors import NotRetriableError
-from longhaul.operations.rerun import Rerunner
-from longhaul.pipelines.trees import Trees
 from tests.builders import BODY, changed, stage, there
 from tests.cli.conftest import World
 
@@ -58,28 +55,6 @@ def test_a_queued_job_is_cancelled_in_whatever_stage_it_is(world: World) -> None
         ("night", True),
     ]
     world.run("status", "queued")
-
-
-def test_the_stage_to_which_the_message_of_a_cancelled_job_came_is_shown(world: World) -> None:
-    of_two_stages(world)
-    world.run("cancel", "queued")
-    before = world.run("status", "queued").stdout
-    assert ("CANCELLING" in before, "it is queued" in before, "stage" in before) == (
-        True,
-        True,
-        False,
-    )
-    end_mark(world, "night#queued")
-    shown = world.run("status", "queued").stdout
-    assert "CANCELLING" not in shown
-    assert "when its message comes" not in shown
-    assert [line.split() for line in shown.splitlines()[:3]] == [
-        ["job", "queued"],
-        ["stage", "night"],
-        ["state", "CANCELLED"],
-    ]
-    assert json.loads(world.run("status", "queued", "--json").stdout)["state"] == "CANCELLED"
-    assert world.run("cancel", "queued").stdout == "queued: cancelled\n"
 
 
 def test_a_job_is_cancelled_by_its_label_and_never_by_how_its_id_begins(world: World) -> None:
@@ -163,14 +138,6 @@ def test_one_job_that_cannot_run_again_stops_all_and_says_why(
     arrange(world)
     world.run("rerun", "dead", "job", code=1, says=f"job: {said}")
     assert world.queued() == []
-
-
-def test_a_job_whose_stage_a_deploy_removed_runs_again_in_no_other(world: World) -> None:
-    parts, dead = world.parts, world.end(world.claim("dead"))
-    settings = world.settings.model_copy(update={"stages": (stage(name="other"),)})
-    rerunner = Rerunner(parts, Trees(settings, parts.leases, parts.joins))
-    with pytest.raises(NotRetriableError, match="main is not deployed any more: deploy it again"):
-        rerunner.plan(dead, params={})
 
 
 def succeeded(world: World, job_id: str, request: dict[str, Any] = BODY, **row: Any) -> Lease:

@@ -2,16 +2,15 @@
 
 from typing import Any
 
-import boto3
 import pytest
 
 from longhaul.cli.checks.finding import Finding, Level, ok, problem
 from longhaul.cli.checks.listed import of_deployment
 from longhaul.cli.checks.plan import plan_for, plan_of
-from longhaul.cli.commands.deploy import make_service_role, with_qualifier
+from longhaul.cli.commands.deploy import with_qualifier
 from longhaul.core.lease import State
 from tests.builders import stage
-from tests.cli.conftest import Session, World
+from tests.cli.conftest import World
 from tests.projects import checked
 
 
@@ -67,35 +66,6 @@ def test_the_cdks_bootstrap_gets_the_qualifier_and_a_stack_of_its_own() -> None:
         "--qualifier", "acme", "--toolkit-stack-name", "CDKToolkit-acme"
     ]  # fmt: skip
     assert with_qualifier(["--qualifier=other"], "acme") == ["--qualifier=other"]
-
-
-@pytest.mark.parametrize(
-    ("settings", "environment", "region"),
-    [
-        ({"region": "eu-west-1"}, "eu-central-1", "eu-west-1"),
-        ({}, "eu-central-1", "eu-central-1"),
-        ({}, "", None),
-    ],
-)
-def test_the_region_is_that_of_the_settings_or_of_the_environment(
-    account: World,
-    monkeypatch: pytest.MonkeyPatch,
-    settings: dict[str, str],
-    environment: str,
-    region: str | None,
-) -> None:
-    asked = []
-
-    def session(**given: Any) -> Session:
-        asked.append(given["region_name"])
-        return Session(account.aws)
-
-    monkeypatch.setattr(boto3, "Session", session)
-    monkeypatch.setenv("AWS_REGION", environment)
-
-    look(**settings)
-
-    assert asked == [region]
 
 
 @pytest.mark.parametrize(
@@ -173,16 +143,6 @@ def test_of_the_cdks_arguments_those_that_choose_the_deployment_are_read() -> No
 
     assert (plan.settings.stack_name, plan.target.stack) == ("Mine", "Mine")
     assert plan.target.place.profile == "me"
-
-
-def test_bootstrap_makes_the_service_linked_role_once(account: World) -> None:
-    """Where it is there, nothing is asked for that a policy may deny."""
-    account.aws.iam.ecs_used = False
-
-    make_service_role(account.aws.iam)
-    make_service_role(account.aws.iam)
-
-    assert account.aws.gate.counts["iam.CreateServiceLinkedRole"] == 1
 
 
 @pytest.mark.usefixtures("no_project")

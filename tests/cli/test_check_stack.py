@@ -19,7 +19,6 @@ from longhaul.core.settings import JOB_VARIABLES
 from longhaul.operations.stack import Deployment
 from simulation.aws.service import Call, Proceed, client_error
 from tests.cli.conftest import PLACE, World
-from tests.faults import denied, failing
 
 
 @pytest.fixture(autouse=True)
@@ -174,12 +173,6 @@ def test_a_secret_is_there_or_not_and_no_value_is_read(bare: World, target: Targ
     assert next(secrets(target)).level is Level.PROBLEM
     read = {"GetSecretValue", "GetParameter"}
     assert not [call for call in bare.aws.gate.calls if call.operation in read]
-
-
-def test_who_may_not_ask_gets_no_answer_and_no_problem(bare: World, target: Target) -> None:
-    with failing(bare.aws.gate, denied, "DescribeSecret"):
-        one, other = secrets(target)
-    assert (one.level, other.level) == (Level.SKIPPED, Level.OK)
 
 
 @pytest.mark.usefixtures("target")

@@ -2,8 +2,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
-from typing import NoReturn
 
 import pytest
 
@@ -14,19 +12,6 @@ from tests.cli.conftest import ran
 from tests.layers import ROOT
 from tests.patience import DEADLINE_S
 from tests.projects import make_project
-
-
-def test_an_interrupt_while_the_commands_are_loaded_exits_130(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    class Interrupted(ModuleType):
-        def __getattr__(self, name: str) -> NoReturn:
-            raise KeyboardInterrupt
-
-    monkeypatch.setitem(sys.modules, "longhaul.cli.cli", Interrupted("longhaul.cli.cli"))
-    with pytest.raises(SystemExit) as ended:
-        entry.main()
-    assert ended.value.code == ExitStatus.INTERRUPTED
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 import json
 
-import pytest
-
 from longhaul.core import transitions
 from longhaul.core.lease import Lease
 from longhaul.core.verdict import OutcomeClass
@@ -97,22 +95,6 @@ def test_of_a_lambda_environments_stream_only_the_attempts_invocation_is_shown(
         *("START RequestId: id-3 Version: $LATEST", "the next job's"),
     )
     assert world.run("logs", "flights").stdout == "03:04:05.678 INFO    job done\nprinted\n"
-
-
-@pytest.mark.parametrize(
-    "evil",
-    [
-        "\x1b]0;owned\x07",
-        "\r\x9b2J",
-        '{"message": "\\u001b[2J", "level": "\\u0007"}',
-        "\u202egnp.exe",
-    ],
-)
-def test_output_of_a_job_does_not_control_the_terminal(world: World, evil: str) -> None:
-    began(world)
-    world.aws.logs.write(GROUP, "job/job/t1", evil)
-    for arguments in (("logs", "flights"), ("logs", "flights", "--json")):
-        assert not set("\x1b\x07\x9b\u202e\r") & set(world.run(*arguments).output)
 
 
 def test_an_earlier_attempts_log_is_found_through_the_history(world: World) -> None:

@@ -20,7 +20,6 @@ from longhaul.cli.synth import DEFAULT_WORK_DIR
 from longhaul.cli.target import connect
 from longhaul.config.project import load_project
 from longhaul.config.project_file import ENV_VARIABLE, VARIABLE
-from longhaul.config.sources import version
 from tests.cli.conftest import ran as run
 from tests.layers import ROOT
 from tests.projects import make_project
@@ -37,17 +36,6 @@ def folder(tmp_path: Path) -> Path:
 def said(text: str) -> str:
     """The text on one line, however it was folded."""
     return re.sub(r"\s+", " ", text)
-
-
-def bash(script: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["/bin/bash", "-c", script],
-        cwd=folder,
-        env=os.environ | variables,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 def test_init_makes_a_whole_project_and_says_what_is_next(tmp_path: Path) -> None:
@@ -82,24 +70,6 @@ def test_workflows_name_actions_by_digest(file: Path) -> None:
     assert actions
     assert all(re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", each) for each in actions)
     assert workflow["permissions"] == {"contents": "read"}
-
-
-def test_the_workflow_that_init_writes_installs_this_version_and_runs_what_exists(
-    folder: Path,
-) -> None:
-    workflow = yaml.safe_load((folder / ".github/workflows/tests.yml").read_text())
-    installed, tested = (each for each in workflow["jobs"]["test"]["steps"] if "run" in each)
-    shown = f'pip() {{ printf "%s" "$*"; }}; {installed["run"]}'
-
-    refused = bash(shown, folder, WHEELS="")
-    assert refused.returncode != 0
-    assert "set the variable LONGHAUL_WHEELS" in refused.stderr
-    asked = bash(shown, folder, WHEELS="https://example.com/wheels").stdout
-    wheel = f"longhaul_jobs-{version()}-py3-none-any.whl"
-    assert asked == f"install longhaul-jobs[local,spark] @ https://example.com/wheels/{wheel}"
-    program, command = tested["run"].split()
-    assert program == "longhaul"
-    run("--project", str(folder), command, "--help")
 
 
 def test_init_takes_an_empty_folder_and_quotes_its_name(tmp_path: Path) -> None:

@@ -160,14 +160,6 @@ def test_an_account_without_a_stack_is_told_how_to_deploy_one(bare: World) -> No
     )
 
 
-def test_stacks_with_other_names_are_listed_to_choose_from(bare: World) -> None:
-    bare.deploy("Blue")
-    bare.deploy("Green")
-    bare.deploy("Website", description="not ours")
-    bare.run("status", code=3, says="there is Blue, Green: name one with --stack")
-    bare.run("status", "--stack", "Green")
-
-
 @pytest.mark.parametrize(
     ("error", "said"),
     [

@@ -136,17 +136,3 @@ def test_firing_of_a_schedule_is_one_job_however_often_it_is_delivered(
         life.deliver()
     assert [life.row(each).state for each in (first, second)] == [State.DEAD, State.CANCELLED]
     assert len(stack.dead_letters()) == 1
-
-
-def test_unreadable_record_stays_in_the_queue_and_delays_no_other(
-    stack: Stack, context: Context
-) -> None:
-    batch = event("dispatcher", "new-job")
-    (record,) = batch["Records"]
-    # AWS sends no such record. It stands for any error that the parser does not expect.
-    batch["Records"] = [
-        record | {"messageId": "other", "messageAttributes": {"job_id": None}},
-        record,
-    ]
-    assert dispatch(batch, context) == ["other", record["messageId"]]
-    assert len(stack.executions()) == 1

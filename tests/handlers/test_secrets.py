@@ -131,15 +131,6 @@ def names(life: Life, job_id: str, attempt: int = 1) -> tuple[Any, Any, Any]:
     return job_id, attempt, f"{row.id.key_hash}-{row.run}-{attempt}"
 
 
-def test_line_of_a_batch_names_its_own_job(life: Life, log: Log) -> None:
-    jobs = [f"job-{n}" for n in range(8)]
-    for job in jobs:
-        life.send(job)
-    life.deliver()
-    assert sorted(named(line) for line in log) == sorted(names(life, job) for job in jobs)
-    assert {line["message"] for line in log} == {"job claimed"}
-
-
 def test_every_function_names_the_attempt_and_its_label_in_its_lines(life: Life, log: Log) -> None:
     first = life.running("january", label="7 October")
     life.stack.aws.clock.advance(70)

@@ -185,38 +185,6 @@ def test_parts_of_a_package_import_each_other_in_no_circle(package: str) -> None
     TopologicalSorter(graph).prepare()
 
 
-# What each subpackage of the command line may import of the others.
-CLI_ARROWS: dict[str, set[str]] = {
-    "tables": set(),
-    "display": set(),
-    "terminal": {"display"},
-    "checks": {"display", "terminal"},
-    "local": {"terminal"},
-    "page": {"display", "terminal"},
-    "acceptance": {"display"},
-    "commands": {
-        "acceptance",
-        "checks",
-        "display",
-        "local",
-        "page",
-        "tables",
-        "terminal",
-    },
-}
-
-
-def test_subpackages_of_the_command_line_import_only_those_below_them() -> None:
-    folders = {each.parent.name for each in (ROOT / "longhaul" / "cli").glob("*/__init__.py")}
-    assert folders == CLI_ARROWS.keys()
-    for name, others in imported().items():
-        for other in others:
-            above, below = name.split(".")[2:3], other.split(".")[2:3]
-            both = name.startswith("longhaul.cli.") and other.startswith("longhaul.cli.")
-            if both and above != below and {*above, *below} <= folders:
-                assert below[0] in CLI_ARROWS[above[0]], f"{name} imports {other}"
-
-
 FOLDERS = sorted(each.parent for each in (ROOT / "longhaul" / "engines").glob("*/__init__.py"))
 
 

@@ -130,16 +130,3 @@ def test_the_digest_is_written_behind_the_tag_also_of_a_pinned_base(
     for digest in (DIGEST.replace("0", "f"), DIGEST):
         assert pin(tmp_path, digest) == 0
         assert dockerfile.read_text() == TEXT.replace(TAG, f"{TAG}@{digest}")
-
-
-@pytest.mark.parametrize("answer", ["", "sha256:short", "<no value>", "manifest unknown"])
-def test_an_answer_that_is_no_digest_changes_nothing(
-    dockerfile: Path, tmp_path: Path, answer: str
-) -> None:
-    assert pin(tmp_path, answer) != 0
-    assert dockerfile.read_text() == TEXT
-
-
-def test_the_repositorys_dockerfile_names_a_base() -> None:
-    named = (ROOT / "longhaul" / "runner" / "Dockerfile").read_text()
-    assert f"\nARG PYTHON_IMAGE={TAG.partition(':')[0]}:3.13" in named
