@@ -14,7 +14,6 @@ from aws_cdk.assertions import Template
 from aws_cdk.aws_stepfunctions import CfnStateMachine
 from pydantic import JsonValue
 
-from examples.cdk_app.stack import ReportsStack
 from longhaul.cdk import Longhaul
 from longhaul.cdk.app import build
 from longhaul.cli import premade
@@ -22,7 +21,7 @@ from longhaul.cli.local_project import local_context
 from longhaul.config.project import load_project
 from longhaul.config.settings import CONTEXT_KEY
 from tests.cdk.conftest import GUARDED, VARIED, WITH_ENGINES
-from tests.cdk.synthesis import NO_COPIES, Synthesis, readable, synthesize
+from tests.cdk.synthesis import NO_COPIES, Synthesis, synthesize
 from tests.layers import ROOT
 from tests.patience import DEADLINE_S
 from tests.projects import make_project
@@ -102,40 +101,11 @@ def test_the_local_profile_changes_no_resource_apart_from_stages_and_engines(
 # The example of an app of somebody else's, and the page about the construct.
 
 
-@pytest.fixture(scope="module")
-def template() -> dict[str, Any]:
-    app = App(context=NO_COPIES)
-    stack = ReportsStack(app, "Reports", account="123456789012", region="eu-central-1")
-    content = dict(Template.from_stack(stack).to_json())
-    assert looked_up(app) == []
-    return content
-
-
 def looked_up(app: App) -> list[Any]:
     """What the synthesis would ask of AWS, with credentials."""
     manifest = Path(app.synth().directory, "manifest.json")
     found: list[Any] = json.loads(manifest.read_text()).get("missing", [])
     return found
-
-
-def of_type(template: dict[str, Any], kind: str) -> list[dict[str, Any]]:
-    return [
-        readable(each["Properties"])
-        for each in template["Resources"].values()
-        if each["Type"] == kind
-    ]
-
-
-def test_the_examples_function_may_send_jobs_and_do_nothing_else(template: dict[str, Any]) -> None:
-    (policy,) = (
-        each
-        for each in of_type(template, "AWS::IAM::Policy")
-        if each["PolicyName"].startswith("RequestReport")
-    )
-
-    (statement,) = policy["PolicyDocument"]["Statement"]
-    assert statement["Action"] == "sqs:SendMessage"
-    assert statement["Resource"] == "<LonghaulReportsQueueJobs.Arn>"
 
 
 def test_the_stack_of_the_page_synthesizes() -> None:

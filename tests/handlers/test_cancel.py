@@ -58,18 +58,6 @@ def test_correction_of_a_cancelled_queued_job_runs_and_the_cancelled_message_doe
     assert life.stack.messages() == (0, 0)
 
 
-def test_mark_covers_every_message_that_waits(life: Life) -> None:
-    life.send()
-    life.send(**OTHER)
-    later(life)
-    cancel(life)
-    for _ in range(2):  # of two messages with one key in a batch, the second comes again later
-        life.deliver()
-        later(life, 120)
-    assert (life.row().state, life.stack.executions()) == (State.CANCELLED, [])
-    assert (life.stack.messages(), life.stack.dead_letters()) == ((0, 0), [])
-
-
 def test_cancel_between_the_read_of_a_row_and_its_claim_is_not_erased(life: Life) -> None:
     row = running(life)
     assert life.settle(row, "exit-65-permanent") == "DEAD"

@@ -152,12 +152,6 @@ def test_job_that_waits_weeks_for_a_slot_is_neither_lost_nor_doubled(
         assert [why["key"] for _, why in stack.dead_letters()] == ["main#other"]
 
 
-def taken_by_retention(life: Life) -> None:
-    """Wait until the queue has deleted the message, which was never received again."""
-    pass_time(life, 10 * DAY)
-    assert messages(life) == 0
-
-
 def purged(life: Life) -> Lease:
     """A running job whose message people have deleted."""
     life.send()
@@ -184,17 +178,6 @@ def test_job_is_retried_although_its_message_is_gone(life: Life, *, hold: bool) 
     assert (second.state, second.attempt.number, second.failures) == (State.RUNNING, 2, 1)
     life.succeed(second)
     assert (messages(life), life.stack.dead_letters()) == (0, [])
-
-
-def test_copy_that_retention_takes_is_followed_by_another(life: Life) -> None:
-    life.send()
-    life.settle(running(life), "exit-1")
-    for _ in range(3):
-        taken_by_retention(life)
-        assert life.sweep()["renewed"] == 1
-    life.deliver()
-    life.succeed(life.row())
-    assert messages(life) == 0
 
 
 # A copy replaces a message before SQS drops the message.

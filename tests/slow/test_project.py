@@ -178,12 +178,3 @@ def test_a_requirement_is_in_the_image_and_a_changed_job_rebuilds_the_last_layer
         *[True] * (len(before) - 1),
         False,
     ]
-
-
-@pytest.mark.usefixtures("job_image")
-def test_a_requirement_that_clashes_with_ours_ends_the_build_with_both_names(
-    project: Path, tmp_path: Path
-) -> None:
-    (project / "requirements.txt").write_text("boto3==1.35.0\n")
-    with pytest.raises(AssertionError, match=r"boto3==1\.35\.0[\s\S]+constraint\) boto3=="):
-        built(project, tmp_path / "image")

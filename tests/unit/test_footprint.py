@@ -64,10 +64,6 @@ def test_a_text_that_its_tree_makes_many_times_larger_is_not_read(item: str) -> 
     assert not is_readable(text)
 
 
-def test_long_texts_take_their_own_length() -> None:
-    assert is_readable(b'"' + b"x" * (MAX_BYTES - 2) + b'"')
-
-
 @pytest.mark.parametrize("escaped", [False, True])
 @pytest.mark.parametrize("last", ["", "\n", "é", "\u0142", "\U0001f600"])
 def test_the_longest_text_fits_into_a_function_whatever_its_widest_character(

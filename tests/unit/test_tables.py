@@ -17,7 +17,6 @@ from longhaul.core.places import (
 )
 from longhaul.core.settings import EmrApplication, PathPolicy, RequestLimits, RuntimeSettings
 from longhaul.outputs.manifest import (
-    MAX_STATISTICS,
     ColumnStatistics,
     PendingOutput,
     PendingTable,
@@ -114,10 +113,6 @@ def test_limits_of_a_stage_hold_for_tables() -> None:
         f"output: stage main writes only below s3://{BUCKET}/tables/longhaul/ "
         "(limits.output_prefixes)"
     )
-
-
-def test_statistics_of_an_output_fit_a_function_of_a_gigabyte() -> None:
-    assert MAX_STATISTICS == 200_000
 
 
 def test_a_table_goes_on_to_a_next_stage_that_reads_it_once() -> None:
