@@ -10,8 +10,7 @@ Each line below says what a part is for, and so why no job misses it.
 import shutil
 import site
 import sys
-import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -132,15 +131,6 @@ def _found(packages: Path, pattern: str) -> Sequence[Path]:
             " files are for, and correct the lists of longhaul/runner/slimming.py"
         )
     return found
-
-
-def repack(jar: Path, target: Path, is_left_out: Callable[[str], bool]) -> Sequence[str]:
-    """Write a copy of the jar without some of its files; returns the names of the others."""
-    with zipfile.ZipFile(jar) as old, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as new:
-        for entry in old.infolist():
-            if not is_left_out(entry.filename):
-                new.writestr(entry, old.read(entry))  # with the entry's own time and compression
-        return new.namelist()
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -9,7 +9,6 @@ from pyspark.sql import SparkSession
 
 from longhaul.runner.resources import Resources
 from longhaul.runner.spark.gateway import Gateway
-from longhaul.runner.spark.imports import add_functions_when_imported
 from longhaul.runner.spark.session import build_session, session_options
 
 RESOURCES: Final = Resources(cores=2, memory_mib=2048)
@@ -32,7 +31,6 @@ class _OneSession:
                 gateway.attach()
                 session = build_session("tests", session_options(RESOURCES, scratch))
                 ending.callback(session.stop)
-                add_functions_when_imported(session)
                 self._session, self._ending = session, ending.pop_all()
         return self._session
 

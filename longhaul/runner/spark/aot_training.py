@@ -24,16 +24,14 @@ from pyspark.sql import DataFrame, Observation, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 
 from longhaul.runner.resources import Resources
-from longhaul.runner.spark import jvm
 from longhaul.runner.spark.gateway import Gateway
-from longhaul.runner.spark.jvm import cache_folder, cache_path, command
+from longhaul.runner.spark.jvm import cache_folder, cache_path
 from longhaul.runner.spark.progress import SparkWatch
 from longhaul.runner.spark.session import build_session, session_options
 
 _RESOURCES: Final = Resources(cores=2, memory_mib=2048)
 # A minute on one core; many times that where another architecture is emulated.
 _ASSEMBLY_LIMIT_S: Final = 1800
-_CHECK_LIMIT_S: Final = 120
 _ROWS: Final = 200
 _BUILDING: Final = "building-"
 
@@ -55,8 +53,7 @@ def main() -> int:
             if not alone:
                 logger.info("another process makes the AOT cache")
                 return 0
-            jvm.make_copies()
-            target = cache_path()  # of the class path with the copies
+            target = cache_path()
             if not target.is_file():
                 make(target)
                 logger.info("AOT cache made: %s, %d MB", target, target.stat().st_size // 1_000_000)
@@ -67,19 +64,17 @@ def main() -> int:
 
 
 def make(target: Path) -> None:
-    """Make the cache, check it, put it in its place, and delete caches that fit no longer.
+    """Make the cache, put it in its place, and delete caches that fit no longer.
 
     Raises:
-        TrainingError: the JVM wrote no cache, or refuses the one that it wrote.
+        TrainingError: the JVM wrote no cache.
     """
     for leftover in target.parent.glob(f"{_BUILDING}*"):
         shutil.rmtree(leftover)
     with tempfile.TemporaryDirectory(prefix=_BUILDING, dir=target.parent) as folder:
         made = Path(folder) / target.name
-        logger.info("1 of 3: Spark does what jobs usually do")
+        logger.info("1 of 2: Spark does what jobs usually do")
         _train(made, Path(folder))
-        logger.info("3 of 3: the JVM checks the cache")
-        _check(made, Path(folder))
         with made.open("rb") as opened:
             os.fsync(opened.fileno())
         made.chmod(0o444)  # read-only: running JVMs map it
@@ -115,7 +110,7 @@ def _train(made: Path, folder: Path) -> None:
         work(spark, folder)
         watch.stop()
         spark.stop()
-        logger.info("2 of 3: the JVM writes the cache")
+        logger.info("2 of 2: the JVM writes the cache")
         gateway.retire(_ASSEMBLY_LIMIT_S)
     except subprocess.TimeoutExpired as error:
         raise TrainingError(f"the JVM did not write it within {_ASSEMBLY_LIMIT_S} s") from error
@@ -123,31 +118,6 @@ def _train(made: Path, folder: Path) -> None:
         gateway.stop()
     if not made.is_file():
         raise TrainingError(f"the JVM wrote none: {gateway.last_words()}")
-
-
-def _check(made: Path, folder: Path) -> None:
-    """Check every byte, which a start does not.
-
-    With AOTMode=on the JVM refuses to start without the cache.
-    """
-    options = [f"-XX:AOTCache={made}", "-XX:+VerifySharedSpaces", "-XX:AOTMode=on"]
-    *start, _ = command(_RESOURCES, folder, aot=options)
-    try:
-        tried = subprocess.run(
-            [*start, "-version"],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_CHECK_LIMIT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        # Without its own text, which has the command: the class path alone is a page.
-        raise TrainingError(f"the JVM did not check the cache within {_CHECK_LIMIT_S} s") from None
-    if tried.returncode != 0:
-        raise TrainingError(
-            f"the JVM does not take the cache that it wrote: {tried.stdout.strip()}"
-        )
 
 
 def work(spark: SparkSession, folder: Path) -> None:

@@ -8,7 +8,6 @@ from pyspark.sql import SparkSession
 from longhaul.runner.resources import Resources
 from longhaul.runner.spark.base import BaseSpark
 from longhaul.runner.spark.gateway import OUT_OF_MEMORY_EXIT, Gateway
-from longhaul.runner.spark.imports import add_functions_when_imported
 from longhaul.runner.spark.session import build_session, session_options
 from longhaul.runner.stopping import Stop, StopReason
 
@@ -42,9 +41,7 @@ class LocalSpark(BaseSpark):
 
         def attach_and_build() -> SparkSession:
             gateway.attach()
-            session = build_session(name, session_options(resources, scratch))
-            add_functions_when_imported(session)
-            return session
+            return build_session(name, session_options(resources, scratch))
 
         self._begin_session(attach_and_build)
 
