@@ -88,6 +88,8 @@ _COLLECTIONS: Final = ("scala.collection.", "scala.Some", "scala.None$")
 # Each costs a call into the JVM. Some nodes hold a part twice, so that nesting doubles them.
 _MOST_OBJECTS: Final = 50_000
 
+# PySpark has no class for some, as for a wrong collation.
+OF_QUERIES: Final = (AnalysisException, Py4JJavaError)
 _BUILTIN: Final = "system.builtin."
 _APPENDED: Final = re.compile(r"; line \d+ pos \d+|\n'|\n\+-|== SQL")
 
@@ -120,7 +122,7 @@ def require_select(spark: SparkSession, query: str, views: Iterable[str]) -> Non
             calls a function that is not listed. The message does not quote the whole query.
     """
     session = spark._jsparkSession.sessionState()  # noqa: SLF001 - no public way to the parser
-    with query_errors():
+    with analysis_errors("params.query", OF_QUERIES):
         plan = session.sqlParser().parsePlan(query)
     objects = list(_reachable(plan))
     tables = {view.lower() for view in views}
@@ -147,19 +149,9 @@ def require_select(spark: SparkSession, query: str, views: Iterable[str]) -> Non
 
 
 @contextmanager
-def query_errors() -> Iterator[None]:
-    """Blame the query for what Spark raises while it parses and resolves it.
-
-    Raises:
-        PermanentJobError: as `analysis_errors` raises it.
-    """
-    # PySpark has no class for some, as for a wrong collation.
-    with analysis_errors("params.query", Py4JJavaError):
-        yield
-
-
-@contextmanager
-def analysis_errors(blamed: str, other: type[Exception] = AnalysisException) -> Iterator[None]:
+def analysis_errors(
+    blamed: str, errors: tuple[type[Exception], ...] = (AnalysisException,)
+) -> Iterator[None]:
     """Blame what the sender gave for what Spark says before it runs anything: a retry says it too.
 
     Raises:
@@ -167,7 +159,7 @@ def analysis_errors(blamed: str, other: type[Exception] = AnalysisException) -> 
     """
     try:
         yield
-    except (AnalysisException, other) as error:
+    except errors as error:
         message = str(getattr(error, "java_exception", error))
     else:
         return

@@ -13,8 +13,8 @@ from pydantic import Field
 from pyspark.sql import DataFrame, SparkSession
 
 from longhaul.catalogue._select_only import (
+    OF_QUERIES,
     analysis_errors,
-    query_errors,
     require_select,
     restricted_session,
 )
@@ -64,7 +64,7 @@ def run(spark: SparkSession, job: Job[Params]) -> None:
             texts.append(files)
         require_types(name, frame, given)
     require_select(session, params.query, job.inputs)
-    with query_errors():
+    with analysis_errors("params.query", OF_QUERIES):
         result = session.sql(params.query)
     asked = params.partition_by
     missing = [each for each in asked if not {each, column_of(each)} & set(result.columns)]

@@ -48,15 +48,16 @@ def test_another_job_does_not_count(project: Path) -> None:
     assert code_digest(job) == before
 
 
-def test_modules_that_import_one_another_come_to_an_end(project: Path) -> None:
-    (project / "jobs" / "deeper.py").write_text("import helpers\n")
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        pytest.param("deeper.py", "import helpers\n", id="modules that import one another"),
+        pytest.param("train.py", "def run(:\n", id="no Python"),
+    ],
+)
+def test_any_file_has_a_digest(project: Path, name: str, text: str) -> None:
+    (project / "jobs" / name).write_text(text)
     assert code_digest(project / "jobs" / "train.py")
-
-
-def test_a_file_that_is_no_python_has_a_digest(project: Path) -> None:
-    job = project / "jobs" / "train.py"
-    job.write_text("def run(:\n")
-    assert code_digest(job)
 
 
 @pytest.mark.parametrize("name", ["jobs/helpers.py", "jobs/deeper.py", "requirements.txt"])

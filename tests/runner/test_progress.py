@@ -112,9 +112,7 @@ def test_a_job_whose_executor_is_gone_hangs(watched: Watched) -> None:
     watched.sample = replace(RUNNING, runs_elsewhere=True)
     watched.report()
     watched.sample = RUNNING
-    watched.report()
-    last = watched.report()[1]
-    assert watched.report()[1] == last
+    assert watched.report()[1] == watched.report()[1]
 
 
 def test_a_job_without_executors_is_reported_as_waiting(watched: Watched) -> None:

@@ -17,7 +17,7 @@ from longhaul.catalogue._sql_functions import FUNCTIONS, TABLE_FUNCTIONS
 from longhaul.catalogue.sql import Params
 from longhaul.core.errors import PermanentJobError
 from tests.local.support import eventually
-from tests.runner.sql_corpus import CALL, CALLS, HARMLESS, PLACES, hostile
+from tests.runner.sql_corpus import CALLS, HARMLESS, hostile
 from tests.servers import serving
 
 
@@ -91,17 +91,6 @@ def test_a_query_that_would_take_minutes_to_look_through_is_refused(
     numbers = ", ".join(map(str, range(100)))
     with pytest.raises(PermanentJobError, match="too long or too deeply nested"):
         require_select(restricted, f"SELECT km FROM trips WHERE km IN ({numbers})", ["trips"])  # noqa: S608 - numbers
-
-
-@pytest.mark.slow  # a tenth of a second for each that Spark does not resolve
-@pytest.mark.parametrize(
-    "query", [place.replace(CALL, CALLS[0]) for places in PLACES.values() for place in places]
-)
-def test_the_session_of_a_query_resolves_no_call_into_java_in_any_place(
-    restricted: SparkSession, query: str
-) -> None:
-    with pytest.raises(AnalysisException, match=r"UNRESOLVED_ROUTINE.*`reflect`"):
-        restricted.sql(query)
 
 
 @pytest.mark.parametrize("call", CALLS)

@@ -6,7 +6,6 @@ from socket import AF_UNIX, socket
 from threading import Lock
 from time import sleep
 from typing import Any, cast
-from uuid import uuid4
 
 import pytest
 from botocore.exceptions import ClientError
@@ -42,6 +41,11 @@ MIB = 1024 * 1024
         ),
         ("report.csv.gz", "report-TOKEN.csv.gz"),
         ("README", "README-TOKEN"),
+        # Names may differ in a UUID alone.
+        (
+            "0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f.wav",
+            "0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f-TOKEN.wav",
+        ),
     ],
 )
 def test_the_token_is_part_of_every_name(name: str, final: str) -> None:
@@ -50,19 +54,6 @@ def test_the_token_is_part_of_every_name(name: str, final: str) -> None:
 
 def send(s3: Any, *datasets: Dataset) -> None:
     Uploader(s3, "data", Moving(Stop())).send(plan_of(s3, ATTEMPT, "s3://data/out/", datasets))
-
-
-def test_files_whose_names_differ_in_a_uuid_alone_stay_apart(s3: Any, tmp_path: Path) -> None:
-    names = [f"{uuid4()}.wav" for _ in range(2)]
-    for name in names:
-        (tmp_path / name).write_text(name)
-
-    send(s3, Dataset(".", tmp_path))
-    S3Publisher(s3, "data").publish(ATTEMPT)
-
-    for name in names:
-        key = f"out/{name.removesuffix('.wav')}-{ATTEMPT.token}.wav"
-        assert s3.get_object(Bucket="data", Key=key)["Body"].read().decode() == name
 
 
 def test_two_files_for_one_place_are_refused_before_the_first_upload(
@@ -139,29 +130,22 @@ def test_partition_folders_and_datasets_are_kept_and_sparks_markers_left_out(
     assert named == ["quarantine/day=1/part-0-T.csv"]
 
 
-def _link(path: Path, secret: Path) -> None:
-    path.symlink_to(secret)
-
-
-def _link_to_folder(path: Path, secret: Path) -> None:
-    path.symlink_to(secret.parent)
-
-
-def _dangling_link(path: Path, secret: Path) -> None:
-    path.symlink_to(secret.with_name("nothing"))
-
-
-def _pipe(path: Path, _secret: Path) -> None:
-    os.mkfifo(path)
-
-
 def _socket(path: Path, _secret: Path) -> None:
     with socket(AF_UNIX) as bound:
         bound.bind(os.path.relpath(path))
 
 
 @pytest.mark.parametrize("name", ["part-0.csv", "day=1/part-0.csv", ".hidden", "_temporary/x"])
-@pytest.mark.parametrize("make", [_link, _link_to_folder, _dangling_link, _pipe, _socket])
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(lambda path, secret: path.symlink_to(secret), id="link"),
+        pytest.param(lambda path, secret: path.symlink_to(secret.parent), id="link to a folder"),
+        pytest.param(lambda path, secret: path.symlink_to(f"{secret}.not"), id="dangling link"),
+        pytest.param(lambda path, _: os.mkfifo(path), id="pipe"),
+        pytest.param(_socket, id="socket"),
+    ],
+)
 def test_what_is_no_regular_file_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Any, name: str
 ) -> None:
