@@ -51,21 +51,6 @@ def test_a_second_task_of_the_same_attempt_withdraws(
     assert cloud.lease() == before
 
 
-def test_losing_the_lease_while_the_job_runs_ends_it_and_writes_nothing(
-    cloud: Cloud, make_attempt: MakeAttempt
-) -> None:
-    stop = Stop()
-
-    def lose(_spark: SparkSession, _job: Job[Any]) -> None:
-        lose_lease(cloud)
-        work_until_stopped(stop)
-
-    assert make_attempt(lose, stop=stop).run() is ExitCode.SUPERSEDED
-
-    assert stop.reason is StopReason.SUPERSEDED
-    assert cloud.lease().attempt.result is None
-
-
 def test_losing_the_lease_before_the_commit_publishes_nothing_and_leaves_no_uploads(
     cloud: Cloud, make_attempt: MakeAttempt
 ) -> None:
@@ -99,18 +84,6 @@ def test_the_cause_of_the_jvms_death_is_awaited_when_its_connection_breaks_first
     attempt = make_attempt(break_, spark=Dying(spark, stop), stop=stop)
 
     assert attempt.run() is ExitCode.OUT_OF_MEMORY
-
-
-def test_a_cancelled_job_stops_within_a_period(cloud: Cloud, make_attempt: MakeAttempt) -> None:
-    stop = Stop()
-
-    def cancel(_spark: SparkSession, _job: Job[Any]) -> None:
-        cloud.leases.request_cancel(cloud.lease().key, "main")
-        work_until_stopped(stop)
-
-    assert make_attempt(cancel, stop=stop).run() is ExitCode.INTERRUPTED
-
-    assert cloud.result().kind == "cancelled"
 
 
 class KilledError(BaseException):

@@ -418,15 +418,21 @@ def test_an_attempt_that_ends_before_its_first_report_says_what_it_took_over(
 
 
 @SHARED_BY_KINDS
-@pytest.mark.parametrize("why", ["lost", "cancelled"])
-def test_an_attempt_that_may_not_go_on_has_no_last_words(
-    cloud: Cloud, attempts: Attempts, why: str
+@pytest.mark.parametrize(
+    ("reason", "code", "kind"),
+    [
+        (StopReason.SUPERSEDED, ExitCode.SUPERSEDED, ""),
+        (StopReason.CANCELLED, ExitCode.INTERRUPTED, "cancelled"),
+    ],
+)
+def test_an_attempt_that_may_not_go_on_ends_within_a_period_and_has_no_last_words(
+    cloud: Cloud, attempts: Attempts, reason: StopReason, code: ExitCode, kind: str
 ) -> None:
     stop, called = Stop(), list[float]()
 
     def run(_: SparkSession, job: Job[Any]) -> None:
         job.on_stop(called.append)
-        if why == "lost":
+        if reason is StopReason.SUPERSEDED:
             attempts.settle()
         else:
             cloud.leases.request_cancel(cloud.lease().key, "main")
@@ -434,9 +440,10 @@ def test_an_attempt_that_may_not_go_on_has_no_last_words(
         work_until(stop)
 
     attempt = attempts.make(run, stop=stop, settings=settings())  # it reports every few seconds
-    assert attempt.run() is not ExitCode.OK
-    expected = StopReason.SUPERSEDED if why == "lost" else StopReason.CANCELLED
-    assert (stop.reason, called) == (expected, [])
+    assert attempt.run() is code
+    assert (stop.reason, called) == (reason, [])
+    result = cloud.lease().attempt.result
+    assert (result.kind if result else "") == kind
 
 
 def test_a_script_has_folders_that_outlive_it(attempts: Attempts, tmp_path: Path) -> None:
@@ -460,6 +467,19 @@ def test_a_script_has_folders_that_outlive_it(attempts: Attempts, tmp_path: Path
     [
         (lambda job, _: job.write(None, part=2013), r"part: 2013 is no text: name it .* as '2013'"),
         (lambda job, _: job.write(None, part="a", version=2), "version: 2 is no text"),
+        *(
+            (
+                lambda job, _, text=text: job.write(None, part="a", version=text),
+                "version: ",
+            )
+            for text in ("", "x" * 201, "\udc00")
+        ),
+        (lambda job, _: job.checkpoint("c", None, version=""), "version: "),
+        (lambda job, _: job.folder("f", version=""), "version: "),
+        (
+            lambda job, _: [job.folder("model", version=version) for version in "112"],
+            "folder 'model' was opened with another version",
+        ),
         (lambda job, _: job.checkpoint(2013, None), "checkpoint: 2013 is no text"),
         (lambda job, _: job.folder(2013), "folder: 2013 is no text"),
         (lambda job, _: job.write(None, 2013), "dataset: 2013 is no text"),
@@ -730,27 +750,6 @@ def test_a_state_beside_a_folder_that_outlives_its_code_is_refused(make_job: Any
     job.state["epochs"] = 1
     with pytest.raises(PermanentJobError, match=r"folder 'model' names a version, and job\.state"):
         job.save()
-
-
-def test_a_folder_has_one_version(make_job: Any) -> None:
-    job = make_job({})
-    assert job.folder("model", version="1") == job.folder("model", version="1")
-    with pytest.raises(PermanentJobError, match="folder 'model' was opened with another version"):
-        job.folder("model", version="2")
-
-
-@pytest.mark.parametrize("version", ["", "x" * 201, "\udc00"])
-def test_a_version_that_cannot_be_stored_is_refused_before_anything_is_computed(
-    make_job: Any, version: str
-) -> None:
-    job = make_job({})
-    for call in (
-        lambda: job.write(None, part="a", version=version),
-        lambda: job.checkpoint("c", None, version=version),
-        lambda: job.folder("f", version=version),
-    ):
-        with pytest.raises(PermanentJobError, match="version: "):
-            call()
 
 
 @SHARED_BY_KINDS
