@@ -8,7 +8,8 @@ from rich.console import Console
 
 from longhaul.core import transitions
 from longhaul.core.descent import Lineage, child_id
-from longhaul.core.lease import Lease
+from longhaul.core.lease import Lease, State
+from longhaul.core.store.leases import DynamoLeases
 from longhaul.core.verdict import OutcomeClass
 from tests.builders import BUCKET, OUTPUT, stage, there
 from tests.cli.conftest import World
@@ -165,3 +166,56 @@ def test_what_is_sent_behind_an_opener_by_hand_starts_no_join_and_says_so(tree: 
         code=2,
         says="backfill main (--stage main)",
     )
+
+
+def test_a_cancel_of_a_tree_covers_what_a_member_led_to_meanwhile(
+    tree: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, cancel = member(tree, 0), DynamoLeases.request_cancel
+
+    def succeeds_before(of: DynamoLeases, key: str, name: str) -> Lease:
+        if key == first.key and reread(tree, first).state is State.RUNNING:
+            succeed(tree, first, emits=1)
+        return cancel(of, key, name)
+
+    monkeypatch.setattr(DynamoLeases, "request_cancel", succeeds_before)
+    below = child_id("main#year", "clean", first.key, 0)
+    told = f"{below}: not claimed yet: it ends when its message comes"
+    assert told in tree.run("cancel", "year").stdout
+
+
+def test_following_a_success_goes_on_with_all_that_descends_from_it(tree: World) -> None:
+    def begin(n: int) -> Lease:
+        row = member(tree, n)
+        task = f"arn:aws:ecs:us-east-1:1:task/Longhaul/t{n}"
+        return tree.parts.leases.report(transitions.register_task(row.id, task, tree.clock.now()))
+
+    def write(n: int, text: str) -> None:
+        tree.aws.logs.write("/longhaul/jobs", f"job/job/t{n}", text)
+
+    rows = [begin(0), begin(1)]
+    write(0, "zero begins")
+
+    def both() -> None:
+        write(0, "zero ends")
+        write(1, "one begins")
+        succeed(tree, rows[0])
+
+    def rest() -> None:
+        tree.end(rows[1], why="no room")
+        tree.end(member(tree, 2))
+        write(1, "one, a little late")
+
+    tree.clock.meanwhile.extend([both, rest])
+    done = tree.run("logs", "year", "--follow", "--json")
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(each["job_id"] == rows[0].job_id, each["text"]) for each in lines] == [
+        (True, "zero begins"),
+        (True, "zero ends"),
+        (False, "one begins"),
+        (False, "one, a little late"),
+    ]
+    assert done.stderr.splitlines()[-1] == (
+        "year: main 1 of 1, clean 1 of 3 (2 DEAD), total waits for 2"
+    )
+    assert tree.run("logs", "year", "--follow", "--only").stdout == ""

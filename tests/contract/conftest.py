@@ -80,7 +80,9 @@ def table(aws: Aws) -> str:
 def ttl_of(aws: Aws, key: str) -> int | None:
     """When DynamoDB deletes a row, in seconds since the epoch; None: never, or there is none."""
     table = aws.client("dynamodb")
-    found = table.get_item(TableName="leases", Key=lease_key(key)).get("Item", {})
+    found = table.get_item(TableName="leases", Key=lease_key(key), ConsistentRead=True).get(
+        "Item", {}
+    )
     return int(found["ttl"]["N"]) if "ttl" in found else None
 
 

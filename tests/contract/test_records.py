@@ -137,7 +137,9 @@ def test_an_error_that_does_not_count_is_not_written(aws: Aws, troubles: DynamoT
     for _ in range(3 * MAX_ERRORS):
         assert not troubles.is_hopeless("main#january", "here", TimeoutError(), NOW)
     key = {"key": {"S": "main#january"}, "item": {"S": "trouble"}}
-    assert "Item" not in aws.client("dynamodb").get_item(TableName="leases", Key=key)
+    assert "Item" not in aws.client("dynamodb").get_item(
+        TableName="leases", Key=key, ConsistentRead=True
+    )
 
 
 # `ports.UntoldNotices` on DynamoDB.

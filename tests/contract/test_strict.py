@@ -217,7 +217,9 @@ def test_item_in_a_transaction_refuses_single_writes(db: FakeDynamoDB) -> None:
     with refused("TransactionConflictException"):
         db.update_item(**change)
     db.update_item(**change)
-    assert db.get_item(TableName="leases", Key=KEY)["Item"]["x"] == {"S": "abc"}
+    assert db.get_item(TableName="leases", Key=KEY, ConsistentRead=True)["Item"]["x"] == {
+        "S": "abc"
+    }
 
 
 def test_arguments_that_botocore_refuses_are_refused(db: FakeDynamoDB) -> None:
@@ -233,8 +235,10 @@ def test_stored_item_does_not_change_with_values_of_the_caller(
     item = OTHER | {"x": {"S": "before"}}
     db.put_item(TableName="leases", Item=item)
     item["x"]["S"] = "after"
-    db.get_item(TableName="leases", Key=OTHER)["Item"]["x"] = {"S": "after"}
-    assert db.get_item(TableName="leases", Key=OTHER)["Item"]["x"] == {"S": "before"}
+    db.get_item(TableName="leases", Key=OTHER, ConsistentRead=True)["Item"]["x"] = {"S": "after"}
+    assert db.get_item(TableName="leases", Key=OTHER, ConsistentRead=True)["Item"]["x"] == {
+        "S": "before"
+    }
 
 
 # ECS, and Step Functions, which tells its engine and its listeners of starts and stops.

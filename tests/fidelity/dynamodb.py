@@ -36,7 +36,9 @@ def transaction_repeated_with_its_token(aws: Aws) -> str:
             TransactItems=[{"Update": {"TableName": "leases", "Key": KEY, **change}}],
             ClientRequestToken="token",
         )
-    return str(dynamodb.get_item(TableName="leases", Key=KEY)["Item"]["n"]["N"])
+    return str(
+        dynamodb.get_item(TableName="leases", Key=KEY, ConsistentRead=True)["Item"]["n"]["N"]
+    )
 
 
 @RULES.add("ValidationException", "API_PutItem")
@@ -88,7 +90,7 @@ def update_of_a_missing_item(aws: Aws) -> str:
         UpdateExpression="ADD running :one",
         ExpressionAttributeValues={":one": {"N": "1"}},
     )
-    item = dynamodb.get_item(TableName="leases", Key=OTHER)["Item"]
+    item = dynamodb.get_item(TableName="leases", Key=OTHER, ConsistentRead=True)["Item"]
     return ", ".join(f"{name} {value}" for name, value in sorted(plain(item).items()))
 
 
@@ -159,6 +161,7 @@ def others(dynamodb: Any) -> list[dict[str, str]]:
     """The items under the key of `other`."""
     answer = dynamodb.query(
         TableName="leases",
+        ConsistentRead=True,
         KeyConditionExpression="#k = :k",
         ExpressionAttributeNames={"#k": "key"},
         ExpressionAttributeValues={":k": {"S": "main#b"}},
@@ -192,6 +195,7 @@ def query_by_partition_and_beginning_of_the_sort_key(aws: Aws) -> str:
         dynamodb.put_item(TableName="leases", Item=other(name))
     items = dynamodb.query(
         TableName="leases",
+        ConsistentRead=True,
         KeyConditionExpression="#k = :k AND begins_with(#i, :p)",
         ExpressionAttributeNames={"#k": "key", "#i": "item"},
         ExpressionAttributeValues={":k": {"S": "main#b"}, ":p": {"S": "pending#"}},

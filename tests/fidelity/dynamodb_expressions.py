@@ -40,7 +40,7 @@ def rows(aws: Aws) -> Any:
 
 
 def row(dynamodb: Any) -> dict[str, Any]:
-    return dict(dynamodb.get_item(TableName="leases", Key=KEY)["Item"])
+    return dict(dynamodb.get_item(TableName="leases", Key=KEY, ConsistentRead=True)["Item"])
 
 
 def update(dynamodb: Any, expression: str, values: Mapping[str, Any], **more: Any) -> None:
@@ -137,7 +137,11 @@ def key(name: str, words: str, wrong: Mapping[str, Any], **more: Any) -> Rule:
 
     def probe(aws: Aws) -> str:
         dynamodb = rows(aws)
-        return refusal(aws, words, lambda: dynamodb.get_item(TableName="leases", Key=wrong))
+        return refusal(
+            aws,
+            words,
+            lambda: dynamodb.get_item(TableName="leases", Key=wrong, ConsistentRead=True),
+        )
 
     return Rule(named(name, probe), REFUSED, "API_GetItem", **more)
 

@@ -195,3 +195,19 @@ def test_a_run_is_told_as_openlineage_says_it_too(output: Path) -> None:
         # Nothing was read in any version: these are the paths of the request.
         assert (died["eventType"], died["outputs"]) == ("FAIL", [])
         assert [each.keys() for each in died["inputs"]] == [{"namespace", "name"}]
+
+
+def test_a_target_that_hangs_until_the_batch_is_over_doubles_no_dead_letter(life: Life) -> None:
+    for _ in range(2):
+        for n in range(3):
+            life.send(f"j{n}", params={"limit": len(life.stack.executions())})
+        if not life.stack.executions():
+            life.deliver()
+    life.send()
+    with hanging(life, for_s=300) as calls:
+        life.dispatch(life.receive())
+        assert life.row().state is State.RUNNING
+        life.deliver(after_s=300)
+    assert (len(life.stack.dead_letters()), len(calls)) == (3, 1)
+    life.sweep()
+    assert [each["outcome"] for each in told(life)] == ["REFUSED"] * 3

@@ -55,6 +55,12 @@ class _Plan:
     size: int  # bytes of the item afterwards
 
 
+def _require_strong(is_strong: bool) -> None:  # noqa: FBT001 - as the request has it
+    """A weak read may be old. What does without ever claims a slot again that is taken."""
+    if not is_strong:
+        raise NotImplementedError("this fake has strong reads alone: ask with ConsistentRead")
+
+
 class FakeDynamoDB(Service):
     service = "dynamodb"
     paginators: ClassVar[Pages] = {"query": (("ExclusiveStartKey", "LastEvaluatedKey"),)}
@@ -88,7 +94,7 @@ class FakeDynamoDB(Service):
     def get_item(
         self, *, TableName: str, Key: Mapping[str, Any], ConsistentRead: bool = False
     ) -> Answer:
-        del ConsistentRead  # each is; tests/contract holds the product to ask for it
+        _require_strong(ConsistentRead)
         table = self._table(TableName)
         item = table.read(table.key_of(Key))
         return {} if item is None else {"Item": dict(item)}
@@ -100,6 +106,7 @@ class FakeDynamoDB(Service):
         ]
         if len(asked) > 100:
             raise invalid("Too many items requested for the BatchGetItem call")
+        _require_strong(all(each.get("ConsistentRead") for each in RequestItems.values()))
         keys = [(name, self._table(name).key_of(key)) for name, key in asked]
         if len(set(keys)) < len(keys):
             raise invalid("Provided list of item keys contains duplicates")
@@ -174,6 +181,7 @@ class FakeDynamoDB(Service):
         holds = expressions.condition(KeyConditionExpression)
         env = environment(placeholders, KeyConditionExpression)
         if IndexName is None:
+            _require_strong(ConsistentRead)
             hash_key, sort_key = table.key_names[0], None
             partition = hash_value(KeyConditionExpression, env, hash_key)
             candidates = list(table.items_under(partition))
