@@ -1,7 +1,7 @@
 """One attempt of one job, from its first write to its outcome.
 
-register ──► bring inputs ──► run, once Spark has booted ──► upload, pending ──► commit ──► publish
-   │             └───── progress every few seconds; the row says when to stop ──┘
+register ──► plan ──► bring inputs ──► prepare ──► run ──► upload, pending ──► commit ──► publish
+   │          └───── progress every few seconds; the row says when to stop ──────┘
    └ not ours: exit 73, nothing written
 """
 
@@ -115,6 +115,20 @@ class Spark(Protocol):
 
     def sample(self) -> SparkSample:
         """How far the job is."""
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """What an attempt is to do, as it is known before anything comes."""
+
+    lease: Lease
+    stage: Stage
+    request: JobRequest
+    destinations: Mapping[str, Destination]
+    variables: Mapping[str, str]
+    found: FoundJob
+    work: Work
+    records: LeaseRecords
 
 
 @dataclass
@@ -236,7 +250,15 @@ class AttemptRunner:
         return failure.exit_code
 
     def _work(self, lease: Lease, reporter: Reporter) -> None:
-        """Everything up to the commit."""
+        """The phases up to the commit."""
+        planned = self._plan(lease)
+        inputs, loaded = self._bring(planned)
+        job = self._prepare(planned, inputs, loaded, reporter)
+        self._run_to_end(loaded, job, reporter)
+        self._commit(planned.destinations, job, inputs)
+
+    def _plan(self, lease: Lease) -> _Planned:
+        """What is to be done, and with what; Spark begins to boot."""
         stage = self.settings.stage_or_removed(lease.stage)
         # The run's claim has checked it: a deploy since may allow less.
         with needed_by_each_job("its request"):
@@ -250,29 +272,44 @@ class AttemptRunner:
         # The claim's job: a deploy may have changed the stage's default since.
         found = self.find_job(lease.input.job or request.job or "", self._fetch)
         self.spark.begin(found.kind)
-        is_plain = found.kind is JobKind.PLAIN
+        work = Work(lease.fingerprint, self.spark.version, found.code)
+        saved = S3SavedWork(self.s3, self.settings.paths.data_bucket)
+        records = LeaseRecords(self.leases, saved, self.id, lease.saved_ref, self.clock)
+        return _Planned(lease, stage, request, destinations, variables, found, work, records)
+
+    def _bring(self, planned: _Planned) -> tuple[Inputs, LoadedJob]:
+        """Bring the inputs to where the job reads them, beside Spark's boot, and load the job."""
+        request, found = planned.request, planned.found
         load = partial(found.load, request.params, self.spark.await_session)
-        # A module that waits for Spark is imported while the inputs come.
+        # A module that waits for Spark is imported when the inputs are there.
         loaded = None if found.needs_session else load()
         bucket = self.settings.paths.data_bucket
-        records = LeaseRecords(
-            self.leases, S3SavedWork(self.s3, bucket), self.id, lease.saved_ref, self.clock
-        )
-        work = Work(lease.fingerprint, self.spark.version, found.code)
-        inputs = self._bring_inputs(request, stage, records, work)
+        paths = {name: input_of(text) for name, text in request.inputs.items()}
+        files = partial(digests_of_files, InputListing(self.s3, bucket), paths)
+        pinned = planned.records.pinned(planned.work, files)
+        listing = InputListing(self.s3, bucket, self._planner_of(planned.stage, pinned))
+        staged = self.area.stage(listing, paths, self._moving(Phase.STAGING))
         loaded = loaded or load()
-        size = sum(each.size_bytes for each in inputs.staged.values())
-        if not is_plain:
+        size = sum(each.size_bytes for each in staged.values())
+        if found.kind is not JobKind.PLAIN:
             self.spark.await_session(size)
         self.stop.check()
-        self._log_step("ready to run", inputs=len(inputs.staged), bytes_staged=size)
+        self._log_step("ready to run", inputs=len(staged), bytes_staged=size)
+        return Inputs(paths, staged, listing), loaded
+
+    def _prepare(
+        self, planned: _Planned, inputs: Inputs, loaded: LoadedJob, reporter: Reporter
+    ) -> RunningJob[Any]:
+        """What the job's code gets, with what was saved before; and its grace at a stop."""
         self.progress.enter(Phase.RUNNING)
-        saving = self._saving(records, inputs.known_to(work), _why_nothing(lease, request))
+        lease, destinations = planned.lease, planned.destinations
+        known = inputs.known_to(planned.work)
+        saving = self._saving(planned.records, known, _why_nothing(lease, planned.request))
         job: RunningJob[Any] = RunningJob(
             loaded.params,
             inputs.staged,
             self.area.output,
-            Emitter(self.settings, stage, lease),
+            Emitter(self.settings, planned.stage, lease),
             saving,
             table=destinations[""].table,
             outputs={name: each.table for name, each in destinations.items() if name},
@@ -285,8 +322,8 @@ class AttemptRunner:
             every=self.background.every,
             reports=self.scratch / "reports",
             parents_now=inputs.parents,
-            variables=variables,
-            is_plain=is_plain,
+            variables=planned.variables,
+            is_plain=planned.found.kind is JobKind.PLAIN,
         )
         self.stop.before_end = partial(
             use_grace,
@@ -297,19 +334,7 @@ class AttemptRunner:
             self.background,
             self.clock,
         )
-        self._run_to_end(loaded, job, reporter)
-        self._commit(destinations, job, inputs)
-
-    def _bring_inputs(
-        self, request: JobRequest, stage: Stage, records: LeaseRecords, work: Work
-    ) -> Inputs:
-        """List the inputs, and bring them to where the job reads them."""
-        bucket = self.settings.paths.data_bucket
-        paths = {name: input_of(text) for name, text in request.inputs.items()}
-        files = partial(digests_of_files, InputListing(self.s3, bucket), paths)
-        pinned = records.pinned(work, files)
-        listing = InputListing(self.s3, bucket, self._planner_of(stage, pinned))
-        return Inputs(paths, self.area.stage(listing, paths, self._moving(Phase.STAGING)), listing)
+        return job
 
     def _moving(self, phase: Phase) -> Moving:
         """The bytes that come or go in a phase."""
