@@ -73,7 +73,9 @@ def test_what_an_attempt_has_stored_is_not_wasted(
     at = row.attempt.claimed_at + timedelta(seconds=45)
     stack.parts.leases.report(transitions.save(row.id, None, record_ref(row.id, 1), 10, at))
     settle.lambda_handler(event("settle", case), context)
-    assert metrics.new()[StageMetric.WASTED] == 15 - 45
+    found = metrics.new()
+    assert found[StageMetric.WASTED] == 15 - 45
+    assert StageMetric.DEAD_LETTERED not in found  # it is released
 
 
 def test_gauges_are_of_all_leases_and_messages_of_a_stage(
