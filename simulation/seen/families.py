@@ -106,11 +106,13 @@ class Families:
             else:
                 yield from self.collected(sent[0], join, 0 if place in inner else success.run)
 
-    def _runs_again(self, parent: str, place: Place, join: str) -> bool:
-        """Whether a join was sent since its latest success."""
-        success = self._seen.success_of(join)
-        sent = self.followed[parent][place][join]
-        return success is not None and self._seen.committed[success] < sent.at
+    def _runs_again(self, opener: str, join: str, key: str) -> bool:
+        """Whether a job that joins has run, and is to: it was sent since, or will be."""
+        success = self._seen.success_of(key)
+        if success is None:
+            return False
+        is_due = None in self.collected(opener, join) or not self._is_sent_since(opener, join)
+        return is_due or self._seen.committed[success] < self.followed[opener][join][key].at
 
     def _is_sent_since(self, opener: str, join: str) -> bool:
         """Whether the join was sent since the latest success of all that it waits for."""

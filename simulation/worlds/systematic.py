@@ -174,7 +174,7 @@ LONG = (
 """Scenarios of many beats: they have thousands of places each."""
 
 
-def _pipeline(*jobs: Job, acts: tuple[Act, ...] = (), **changes: int) -> Plan:
+def _pipeline(*jobs: Job, acts: tuple[Act, ...] = (), **changes: int | str) -> Plan:
     return replace(world_of(jobs[0], *acts, **{"clean_slots": 10, **changes}), jobs=jobs)
 
 
@@ -211,6 +211,9 @@ PIPELINES: Mapping[str, Plan] = {
         *(Job(f"j0.{n}", work_s=9.0, files=1, table="events", mode="append") for n in range(3)),
     ),
     "more members than SQS takes at once": _pipeline(Job("j0", work_s=9.0, files=1, fan_out=12)),
+    "a tree with a join within a join runs again": _pipeline(
+        Job("j0", work_s=9.0, files=1), acts=(Act(1_800.0, "rerun", "j0"),), shape="nested"
+    ),
 }
 """Three stages each: what `j0` emits, or its follow-on, goes through `clean`; `sum` joins it."""
 
