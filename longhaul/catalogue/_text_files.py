@@ -18,13 +18,14 @@ from urllib.parse import unquote
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 
 from longhaul.job import PermanentJobError
 
 # A partition of the input may have any other name.
 _LINE: Final = "the line of a file"
+_LONGEST_HEADER: Final = 256 * 1024  # characters, of each file, in the driver
 _VALUE: Final = r'("([^"\r]|"")*"|[^",\r]*)'
 _HEADER: Final = re.compile(rf"\ufeff?{_VALUE}(,{_VALUE})*\r?")
 _MISFIT: Final = re.compile(
@@ -44,7 +45,8 @@ _NO_TEXT: Final = (
     "it is no text in UTF-8: send it in UTF-8, and a packed file with the extension that says so"
 )
 _NO_OBJECT: Final = (
-    "a line is not one JSON object: write each on a line of its own, and a tab in a text as \\t"
+    "a line is not one JSON object: write each on a line of its own, a tab in a text as \\t, and"
+    " null for NaN and Infinity"
 )
 
 
@@ -53,6 +55,7 @@ class TextInput:
     """An input of CSV or JSON. `files` are named as Spark names them."""
 
     name: str
+    format: str
     files: Sequence[str]
 
     def refusal(self, file: str, problem: str) -> PermanentJobError:
@@ -67,7 +70,7 @@ def whole_texts(spark: SparkSession, name: str, path: str, format_: str) -> Text
         PermanentJobError: one of them is broken, or has not the header of the others.
     """
     texts = spark.read.schema(f"`{_LINE}` string").option("lineSep", "\n").text(path)
-    found, line = TextInput(name, texts.inputFiles()), F.col(f"`{_LINE}`")
+    found, line = TextInput(name, format_, texts.inputFiles()), F.col(f"`{_LINE}`")
     problem = F.when(~F.is_valid_utf8(line), _NO_TEXT)
     if format_ == "json":
         problem = problem.when(_is_no_object(line), _NO_OBJECT)
@@ -83,22 +86,35 @@ def whole_texts(spark: SparkSession, name: str, path: str, format_: str) -> Text
     by_file = lines.groupBy("file").agg(
         # With a set among them Spark needs no sort of all lines for the first.
         F.collect_set("problem"),
-        F.min_by("line", "place"),
-        F.bool_or(F.col("line").endswith("\r")),
+        F.min_by(F.substring("line", 1, _LONGEST_HEADER if format_ == "csv" else 1), "place"),
+        F.min_by(F.col("line").endswith("\r"), "place").alias("begins_with_cr"),
+        F.bool_or(F.col("line").endswith("\r")).alias("has_cr"),
         F.sum("quotes"),
     )
     with broken_inputs([found]):
         rows = by_file.orderBy("file").collect()
+    # Spark goes by the first end of a line: after LF alone the CR of CR LF is part of a value.
+    doubtful = [row.file for row in rows if row.has_cr and not row.begins_with_cr]
+    mixed = _with_two_ends(lines, doubtful) if format_ == "csv" and doubtful else set()
     headers: dict[tuple[str, ...], str] = {}
-    for file, problems, first, has_cr, quotes in rows:
+    for file, problems, first, _, _, quotes in rows:
         if problems or "\0" in first:
             # Of two, that it is no text explains the other.
             raise found.refusal(file, max(problems, default=_NO_TEXT))
         if format_ == "csv" and (
-            wrong := _wrong_in_csv(file, first, headers, has_cr=has_cr, quotes=quotes)
+            wrong := _wrong_in_csv(file, first, headers, is_mixed=file in mixed, quotes=quotes)
         ):
             raise found.refusal(file, wrong)
     return found
+
+
+def _with_two_ends(lines: DataFrame, files: Sequence[str]) -> set[str]:
+    """Those of the files in which CR LF ends a row, and not only a line within a quoted value."""
+    before = F.sum("quotes").over(Window.partitionBy("file").orderBy("place"))
+    ends = lines.where(F.col("file").isin(*files)).select(
+        "file", (F.col("line").endswith("\r") & (before % 2 == 0)).alias("ends_a_row")
+    )
+    return {row.file for row in ends.where("ends_a_row").select("file").distinct().collect()}
 
 
 def _is_no_object(line: Column) -> Column:
@@ -108,13 +124,12 @@ def _is_no_object(line: Column) -> Column:
 
 
 def _wrong_in_csv(
-    file: str, first: str, headers: dict[tuple[str, ...], str], *, has_cr: bool, quotes: int
+    file: str, first: str, headers: dict[tuple[str, ...], str], *, is_mixed: bool, quotes: int
 ) -> str:
     """What is wrong with a file that begins with this line, and has so many quotes; or nothing."""
     if not (first.strip() and _HEADER.fullmatch(first)):
         return "its first line is not the header: write the names of all columns in one line"
-    # Spark goes by the first end of a line: after LF alone the CR of CR LF is part of a value.
-    if has_cr and not first.endswith("\r"):
+    if is_mixed:
         return "its first line ends with LF, and another with CR LF: end all lines alike"
     if quotes % 2:
         return "a quote has no end: write a value with a quote in quotes, and the quote twice"
@@ -158,7 +173,8 @@ def _problem(texts: Iterable[TextInput], message: str) -> PermanentJobError | No
     is_looking = not failed and bool(_INFERRING.search(message))
     for input_, (pattern, problem) in product(texts, _BROKEN.items()):
         if (is_looking or file in input_.files) and re.search(pattern, message):
-            return input_.refusal(file, problem)
+            is_csv = input_.format == "csv"
+            return input_.refusal(file, problem if is_csv else "Spark cannot read it as JSON")
     return None
 
 

@@ -99,8 +99,8 @@ class SlotUse:
 class Room:
     """A stage's slots a moment ago.
 
-    `pace`: None before the
-    stage's first claim. `starts_per_s`: where more slots are free, and AWS gives no more starts.
+    `pace`: None before the stage's first claim. `starts_per_s`: where more slots are free, and AWS
+    gives no more starts.
     """
 
     slots: int

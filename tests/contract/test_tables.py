@@ -138,11 +138,26 @@ def test_files_are_not_replaced_when_a_column_that_partitioned_some_was_dropped(
     with table.update_schema(allow_incompatible_changes=True) as columns:
         columns.delete_column("p")
 
-    with pytest.raises(PermanentJobError, match="append, or write to another table"):
+    with pytest.raises(PermanentJobError, match="write to another table"):
         lake.upload("new", [(2,)], "overwrite", columns={"n": "long"})
 
     lake.add("more", [(3,)], columns={"n": "long"})
     assert lake.rows() == [(1,), (3,)]
+
+
+def test_files_are_replaced_where_none_is_left_that_a_dropped_column_partitioned(
+    lake: Lake,
+) -> None:
+    lake.add("old", [(1, "x")], by=["p"])
+    table = lake.table()
+    with table.update_spec() as specs:
+        specs.remove_field("p")
+    lake.add("new", [(2, "x")], "overwrite")
+    with lake.table().update_schema(allow_incompatible_changes=True) as columns:
+        columns.delete_column("p")
+
+    lake.add("newer", [(3,)], "overwrite", columns={"n": "long"})
+    assert lake.rows() == [(3,)]
 
 
 def test_a_void_deletes_no_completed_file(lake: Lake) -> None:

@@ -145,13 +145,14 @@ TEXTS = st.none() | st.lists(
             *"\",;\n\r\t \\#'aé😀\x00\x0b\x1f\x85\u00a0\u2028\ufeff",
             '""',
             '\\"',
+            "\r\n",
             "null",
             "NA",
         ]
     )
     | st.characters(exclude_categories=["Cs"]),
     max_size=6,
-).map(lambda parts: "".join(parts).replace("\r\n", "\n"))
+).map("".join)
 
 
 def passed_on(spark: SparkSession, make_job: Any, frame: DataFrame) -> DataFrame:

@@ -169,7 +169,7 @@ NOT_WHOLE = "it is not whole, or not packed so"
         ("a.csv", b'a,b\n1,2\n3,"x', NO_END),
         ("a.csv", b'a,b\n1,5" pipe\n', NO_END),
         ("a.csv", b"a,b\n1,2\r\n", TWO_ENDS),
-        ("a.csv", b'a,b\n"1\r\n",2\n', TWO_ENDS),
+        ("a.csv", b'a,b\n"1\r\n",2\n3,4\r\n', TWO_ENDS),
         ("a.csv", b'"a\n",b\r\n1,2\r\n', NO_HEADER),
         ("a.csv", b'"a\r\n",b\n1,2\n', NO_HEADER),
         ("a.csv", b'"a\r",b\n1,2\n', NO_HEADER),
@@ -216,6 +216,7 @@ def test_a_broken_file_is_refused_by_its_name_whatever_the_query_takes(
         ("a.csv", b",b\n1,2\n", [("1", "2")]),  # the index that pandas writes
         ("a.csv", b"\xef\xbb\xbfa,b\r\n1,\xc3\xa9\r\n", [("1", "é")]),
         ("a.csv", b'a,b\r\n"1\n",2\r\n', [("1\n", "2")]),
+        ("a.csv", b'a,b\n"1\r\n",2\n', [("1\r\n", "2")]),
         # Univocity makes LF of what ends the rows, wherever it is, and Spark cannot forbid that.
         ("a.csv", b'a,b\r\n"1\r\n",2\r\n', [("1\n", "2")]),
         ("a.csv", b"a,b\n\n1,2\n\n", [("1", "2")]),

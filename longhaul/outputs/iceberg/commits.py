@@ -255,14 +255,25 @@ class TableChange:
             for file in self.pending.files
         ]
         doomed = self._doomed(files)
-        # pyiceberg writes their manifests again, which have the types of the partitions' values.
-        sources = {field.source_id for spec in metadata.partition_specs for field in spec.fields}
-        if doomed and not sources <= set(metadata.schema().field_ids):
+        if doomed and not self._partition_columns() <= set(metadata.schema().field_ids):
             raise OccupiedError(
-                "it was partitioned by a column that was dropped, so none of its files can be"
-                " replaced: append, or write to another table"
+                "some of its files are partitioned by a column that was dropped, so none can be"
+                " replaced: write to another table"
             )
         return transaction, files, doomed
+
+    def _partition_columns(self) -> set[int]:
+        """Of manifests with files. pyiceberg looks into each, by the types of its partitions."""
+        snapshot = self.table.current_snapshot() if self.table is not None else None
+        if self.table is None or snapshot is None:
+            return set()
+        specs = self.table.specs()
+        used = {
+            each.partition_spec_id
+            for each in snapshot.manifests(self.table.io)
+            if each.has_added_files() or each.has_existing_files()
+        }
+        return {field.source_id for each in used for field in specs[each].fields}
 
     def _without_null(self, written: Schema) -> set[str]:
         return {

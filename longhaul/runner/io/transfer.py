@@ -103,6 +103,7 @@ def transfer(
     try:
         with create_transfer_manager(client, config) as manager:
             for place, source in places:
+                moving.stop.check()  # an empty object makes no progress
                 if len(begun) == _AT_ONCE:
                     _finish(*begun.popleft())
                 subscribers: list[BaseSubscriber] = [_Known(source, config, condition), watched]
