@@ -79,6 +79,7 @@ def whole_texts(spark: SparkSession, name: str, path: str, format_: str) -> Text
         F.struct("_metadata.file_block_start", F.monotonically_increasing_id()).alias("place"),
         F.input_file_name().alias("file"),
         problem.alias("problem"),
+        line.endswith("\r").alias("has_cr"),
         (F.octet_length(line) - F.octet_length(F.replace(line, F.lit('"'), F.lit("")))).alias(
             "quotes"
         ),
@@ -87,17 +88,16 @@ def whole_texts(spark: SparkSession, name: str, path: str, format_: str) -> Text
         # With a set among them Spark needs no sort of all lines for the first.
         F.collect_set("problem"),
         F.min_by(F.substring("line", 1, _LONGEST_HEADER if format_ == "csv" else 1), "place"),
-        F.min_by(F.col("line").endswith("\r"), "place").alias("begins_with_cr"),
-        F.bool_or(F.col("line").endswith("\r")).alias("has_cr"),
+        # Spark goes by the first end of a line: after LF alone the CR of CR LF is part of a value.
+        (F.bool_or("has_cr") & ~F.min_by("has_cr", "place")).alias("is_doubtful"),
         F.sum("quotes"),
     )
     with broken_inputs([found]):
         rows = by_file.orderBy("file").collect()
-    # Spark goes by the first end of a line: after LF alone the CR of CR LF is part of a value.
-    doubtful = [row.file for row in rows if row.has_cr and not row.begins_with_cr]
+    doubtful = [row.file for row in rows if row.is_doubtful]
     mixed = _with_two_ends(lines, doubtful) if format_ == "csv" and doubtful else set()
     headers: dict[tuple[str, ...], str] = {}
-    for file, problems, first, _, _, quotes in rows:
+    for file, problems, first, _, quotes in rows:
         if problems or "\0" in first:
             # Of two, that it is no text explains the other.
             raise found.refusal(file, max(problems, default=_NO_TEXT))
@@ -112,7 +112,7 @@ def _with_two_ends(lines: DataFrame, files: Sequence[str]) -> set[str]:
     """Those of the files in which CR LF ends a row, and not only a line within a quoted value."""
     before = F.sum("quotes").over(Window.partitionBy("file").orderBy("place"))
     ends = lines.where(F.col("file").isin(*files)).select(
-        "file", (F.col("line").endswith("\r") & (before % 2 == 0)).alias("ends_a_row")
+        "file", (F.col("has_cr") & (before % 2 == 0)).alias("ends_a_row")
     )
     return {row.file for row in ends.where("ends_a_row").select("file").distinct().collect()}
 
