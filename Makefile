@@ -145,7 +145,7 @@ test: .venv/.set-up-dev ## All checks, and all tests but the slow ones
 test-slow: .venv/.set-up-dev ## The tests that need minutes or a container
 	@# Without it each `longhaul up` of a test begins to make it, and is ended before it is done.
 	@$(BIN)/python -m longhaul.runner.spark.aot_training
-	@$(BIN)/pytest $(PARALLEL) -m slow
+	@$(BIN)/pytest $(PARALLEL) -m slow --durations 30
 
 N ?= 20000
 

@@ -18,6 +18,7 @@ from longhaul.core.lease import State
 from tests.e2e.conftest import Stack
 from tests.layers import ROOT, engine_files
 from tests.slow.containers import (
+    BUILD_LIMIT_S,
     LAMBDA,
     TaskContainer,
     base_image,
@@ -29,7 +30,6 @@ from tests.slow.containers import (
 pytestmark = pytest.mark.slow
 
 _READY_WITHIN_S = 120
-_SAM_LIMIT_S = 300
 # No aggregation can spill these strings, so the heap fills.
 _HOARD = "SELECT size(collect_list(repeat(CAST(id AS STRING), 200))) AS n FROM range(20000000)"
 
@@ -207,7 +207,7 @@ def _sam(*arguments: str) -> str:
         env=os.environ | {"SAM_CLI_TELEMETRY": "0"},
         capture_output=True,
         text=True,
-        timeout=_SAM_LIMIT_S,
+        timeout=BUILD_LIMIT_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr

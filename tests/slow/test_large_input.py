@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.layers import ROOT
+from tests.patience import DEADLINE_S
 from tests.servers import serving
 
 pytestmark = pytest.mark.slow
@@ -66,7 +67,7 @@ def test_input_of_several_gb_is_staged_in_memory_of_a_tenth_of_its_size(
 ) -> None:
     command = [sys.executable, "-c", STAGE, endpoint, str(tmp_path)]
     done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
+        command, cwd=ROOT, capture_output=True, text=True, timeout=DEADLINE_S, check=False
     )
     assert done.returncode == 0, done.stderr
     size, memory = map(int, done.stdout.split())
