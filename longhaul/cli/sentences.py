@@ -8,9 +8,10 @@ from botocore import exceptions as aws
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.config.errors import SettingsError
 from longhaul.core.aws_errors import code_of, is_denied, is_throttle, message_of
-from longhaul.core.errors import InvalidRequestError, LonghaulError
 from longhaul.operations.errors import (
     AmbiguousJobError,
+    InvalidRequestError,
+    LonghaulError,
     NoSuchJobError,
     NoSuchStackError,
     NoSuchStageError,

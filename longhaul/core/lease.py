@@ -285,6 +285,18 @@ class DeadRun:
     ended_at: datetime
 
 
+JobState = Literal[
+    "QUEUED",
+    "RUNNING",
+    "RELEASED",
+    "CANCELLING",
+    "SUCCEEDED",
+    "DEAD",
+    "CANCELLED",
+    "UNREADABLE",
+]
+
+
 @dataclass(frozen=True)
 class Lease:
     """The row: a job, the latest receive of its message, and its latest attempt.
@@ -409,6 +421,13 @@ class Lease:
     def is_refused(self) -> bool:
         """Whether the job is dead because its message was refused: it never had an attempt."""
         return self.is_mark and self.state is State.DEAD
+
+    @property
+    def shown_state(self) -> JobState:
+        """The state as people see it, or CANCELLING."""
+        if self.cancel_requested_at and not self.state.is_terminal:
+            return "CANCELLING"
+        return self.state.value
 
     @property
     def is_open_mark(self) -> bool:
@@ -623,16 +642,6 @@ def request_ref(key: str, message_id: str) -> str:
     return f"{REQUESTS_PREFIX}{folder_name(key)}/{message_id}.json"
 
 
-JobState = Literal[
-    "QUEUED",
-    "RUNNING",
-    "RELEASED",
-    "CANCELLING",
-    "SUCCEEDED",
-    "DEAD",
-    "CANCELLED",
-    "UNREADABLE",
-]
 ENDED: Final[tuple[JobState, ...]] = ("SUCCEEDED", "DEAD", "CANCELLED")
 
 QUEUED: Final = "QUEUED"
@@ -640,10 +649,3 @@ QUEUED: Final = "QUEUED"
 
 UNREADABLE: Final = "UNREADABLE"
 """The state of a job whose row this version cannot read: what it led to is not known."""
-
-
-def shown_state(lease: Lease) -> JobState:
-    """The row's state, or CANCELLING."""
-    if lease.cancel_requested_at and not lease.state.is_terminal:
-        return "CANCELLING"
-    return lease.state.value

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final, Literal, NamedTuple
 
 from longhaul.core.errors import InvalidRequestError
-from longhaul.core.lease import Lease, State, shown_state
+from longhaul.core.lease import Lease, State
 from longhaul.core.places import is_table
 from longhaul.core.ports import Clock
 from longhaul.core.settings import Stage
@@ -279,7 +279,7 @@ class Planned:
     @property
     def why(self) -> str:
         """What is known of its job, in a word; empty where nothing is."""
-        return shown_state(self.awaited.before) if self.awaited.before else ""
+        return self.awaited.before.shown_state if self.awaited.before else ""
 
 
 @dataclass
@@ -385,8 +385,9 @@ class Backfiller:
         return found is not None and found.is_cancelled_since(began_at)
 
 
-def size_with(known: Backfill, planned: Sequence[Planned]) -> int:
+def size_with(known: Backfill | None, planned: Sequence[Planned]) -> int:
     """The most bytes that a backfill's item has for its values while these are sent."""
+    known = known or Backfill("", ())
     sends = [each for each in planned if each.step == "send"]
     again = {*known.again, *(each.value for each in sends if each.awaited.before)}
     texts = [

@@ -29,7 +29,8 @@ from botocore.exceptions import ClientError
 from pydantic import JsonValue
 
 from longhaul.core.aws_errors import code_of
-from longhaul.core.errors import LonghaulError
+from longhaul.core.errors import InvalidRequestError as InvalidRequestError
+from longhaul.core.errors import LonghaulError as LonghaulError
 
 if TYPE_CHECKING:
     from longhaul.operations.view import JobStatus

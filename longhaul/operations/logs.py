@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from botocore.exceptions import ClientError
 
-from longhaul.core.history import AttemptRecord
+from longhaul.core.history import AttemptRecord, latest
+from longhaul.core.lease import Lease
 from longhaul.engines.aws_lambda.ends import LAMBDA, request_id
 from longhaul.engines.listed import ENGINES
 from longhaul.operations.errors import is_gone
@@ -56,6 +57,10 @@ class LogReader:
         line = rf"{_BEGIN}{phrase}" if invocation else rf"{re.escape(phrase)}(?!\d)"
         name = self.find_stream(phrase, re.compile(line), since)
         return LogStream(name, invocation) if name else None
+
+    def latest_stream(self, row: Lease) -> LogStream | None:
+        """The log of a row's attempt."""
+        return self.stream(latest(row))
 
     def find_stream(self, phrase: str, line: re.Pattern[str], since: datetime) -> str | None:
         """The stream of the first line that holds `phrase`, and what matches.

@@ -8,7 +8,7 @@ from itertools import islice
 from multiprocessing.pool import ThreadPool
 from typing import TYPE_CHECKING, Final
 
-from longhaul.core.lease import QUEUED, Lease, State, shown_state
+from longhaul.core.lease import QUEUED, Lease, State
 from longhaul.core.pace import SlotUse
 from longhaul.core.request import Named
 from longhaul.core.settings import Stage
@@ -77,7 +77,7 @@ class Wanted:
         """Whether it lets the job through."""
         return (
             self.stage in ("", row.stage)
-            and shown_state(row) in self.states
+            and row.shown_state in self.states
             and self.ages.include(row, now)
             and self.names.include(row)
             and any(self.text.lower() in each.lower() for each in _texts(row))

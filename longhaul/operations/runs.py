@@ -7,7 +7,7 @@ from datetime import datetime
 from itertools import accumulate
 from typing import Final
 
-from longhaul.core.lease import ENDED, QUEUED, Lease, shown_state
+from longhaul.core.lease import ENDED, QUEUED, Lease
 from longhaul.core.settings import Stage
 from longhaul.pipelines.backfill import backfill_of
 from longhaul.pipelines.trees import WAITS, TreeJob, led_to
@@ -96,7 +96,7 @@ def _by_stage(jobs: Sequence[Lease], order: Sequence[str]) -> Mapping[str, Count
     states: dict[str, Counter[str]] = {}
     missing, joins = Counter[str](), set[str]()
     for row in jobs:
-        states.setdefault(row.stage, Counter())[shown_state(row)] += 1
+        states.setdefault(row.stage, Counter())[row.shown_state] += 1
         if row.lineage is not None and row.lineage.parent in here:
             missing[row.stage] -= 1
         # Of a job that ran again alone, what it had led to stays as it is.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from longhaul.core.claim import KEPT_FOR_REDRIVE
 from longhaul.core.lease import State
-from longhaul.core.pace import SlotUse
+from longhaul.core.pace import SlotUse as SlotUse
 from longhaul.core.ports import Slots
 from longhaul.core.settings import Stage
 

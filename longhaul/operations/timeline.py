@@ -13,7 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal
 
 from longhaul.core.history import AttemptRecord, latest
-from longhaul.core.lease import Lease, State, shown_state
+from longhaul.core.lease import Lease, State
 from longhaul.core.verdict import OutcomeClass
 from longhaul.operations.runs import ORDER
 from longhaul.operations.view import name_of
@@ -115,7 +115,7 @@ def together(lanes: Sequence[Lane], name: str) -> Lane:
     """Several jobs in one lane."""
     ends = [each.ended_at for each in lanes if each.ended_at]
     return Lane(
-        min((each.row for each in lanes), key=lambda row: ORDER.index(shown_state(row))),
+        min((each.row for each in lanes), key=lambda row: ORDER.index(row.shown_state)),
         [record for each in lanes for record in each.attempts],
         [segment for each in lanes for segment in each.segments],
         max(ends) if len(ends) == len(lanes) else None,

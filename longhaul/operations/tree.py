@@ -5,13 +5,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from longhaul.core.lease import QUEUED, UNREADABLE, Lease, State, shown_state
+from longhaul.core.lease import QUEUED, UNREADABLE, Lease, State
 from longhaul.core.pace import SlotUse
 from longhaul.core.settings import Stage
 from longhaul.operations.view import JobStatus, Wait, job_status, wait_for_slot
 from longhaul.pipelines.backfill import Backfill, Backfills
 from longhaul.pipelines.pipeline import Pipeline
-from longhaul.pipelines.trees import WAITS, TreeJob, Trees
+from longhaul.pipelines.trees import WAITS, Trees
+from longhaul.pipelines.trees import TreeJob as TreeJob
 
 if TYPE_CHECKING:
     from longhaul.operations.cancel import Canceller
@@ -69,7 +70,7 @@ def unwell(tree: TreeJob) -> list[Lease]:
 def stopping(tree: TreeJob) -> list[Lease]:
     """The rows of the jobs of a tree that are being cancelled."""
     rows = (job.lease for job in tree.all())
-    return [row for row in rows if row is not None and shown_state(row) == "CANCELLING"]
+    return [row for row in rows if row is not None and row.shown_state == "CANCELLING"]
 
 
 def progress(tree: TreeJob) -> str:

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
-from longhaul.core.history import AttemptRecord
-from longhaul.core.lease import ENDED, JobState, Lease, Owed, State, shown_state
+from longhaul.core.history import AttemptRecord as AttemptRecord
+from longhaul.core.lease import ENDED, JobState, Lease, Owed, State
 from longhaul.core.pace import SlotUse
 from longhaul.core.ports import Executions
 from longhaul.core.request import JobRequest
@@ -251,7 +251,7 @@ def job_status(
     return JobStatus(
         job_id=lease.job_id,
         stage=lease.stage,
-        state=shown_state(lease),
+        state=lease.shown_state,
         name=name_of(lease),
         label=lease.label,
         tags=lease.tags,

@@ -21,7 +21,6 @@ from longhaul.core.lease import (
     Receive,
     State,
     job_key,
-    shown_state,
 )
 from longhaul.core.ports import Leases
 from longhaul.core.settings import RuntimeSettings
@@ -88,7 +87,7 @@ class TreeJob:
         if self.is_unreadable:
             return UNREADABLE
         if self.lease is not None:
-            return shown_state(self.lease)
+            return self.lease.shown_state
         return WAITS if self.waits_for else QUEUED
 
     @property

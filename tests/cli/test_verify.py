@@ -5,13 +5,12 @@ from typing import Any
 
 import pytest
 
-from longhaul.cli.acceptance.cases import CASES, ON_EMR, TABLE, Case, body, cases_of, stage_for
-from longhaul.cli.acceptance.run import Result, Trial, judged
-from longhaul.cli.errors import CommandError
-from longhaul.core.errors import InvalidRequestError
+from longhaul.core.errors import InvalidRequestError, LonghaulError
 from longhaul.core.lease import State, job_key
 from longhaul.core.policy import parse_request
 from longhaul.core.settings import EmrApplication, PathPolicy, RequestLimits, RuntimeSettings, Stage
+from longhaul.operations.verify import Result, Trial, judged
+from longhaul.operations.verify_cases import CASES, ON_EMR, TABLE, Case, body, cases_of, stage_for
 from longhaul.wiring import Wiring
 from tests.builders import BUCKET, NOW, running, settings, stage
 from tests.cli.conftest import World
@@ -111,7 +110,7 @@ def test_probes_go_to_the_first_stage_that_leads_nowhere() -> None:
 )
 def test_without_such_a_stage_the_way_out_is_named(stages: tuple[Stage, ...]) -> None:
     for name in (None, "a"):
-        with pytest.raises(CommandError, match=r"takes probes: .*add one to the settings"):
+        with pytest.raises(LonghaulError, match=r"takes probes: .*add one to the settings"):
             stage_for(deployed(*stages), name)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from longhaul.core.lease import Lease, State, shown_state
+from longhaul.core.lease import Lease, State
 from longhaul.core.message import Message
 from longhaul.core.request import read_request
 from longhaul.core.settings import runtime_settings
@@ -159,7 +159,7 @@ def test_a_job_that_has_committed_is_not_stopped_and_nothing_follows_it(
     commit(stack, root, {"fetch": requests(2)}, seal="s" * 32)
     stack.aws.clock.advance(5)
     row = Canceller(stack.parts.leases, stack.parts.finisher).cancel("main", root.job_id)
-    assert (shown_state(row), is_stopped(row)) == ("RUNNING", False)
+    assert (row.shown_state, is_stopped(row)) == ("RUNNING", False)
     fixed = read_request(body(job_id=root.job_id, params={"round": True}))
     assert conflicts(Awaited(root.key, fixed.fingerprint(), row))
     assert settled(root, context) == "SUCCEEDED"

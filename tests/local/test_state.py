@@ -15,13 +15,13 @@ import pytest
 from botocore.exceptions import ClientError
 from moto.s3.models import s3_backends
 
-from longhaul.cli import stage_secrets
 from longhaul.core.errors import SecretUnreadableError
 from longhaul.core.secret_refs import SecretRef
 from longhaul.local.cloud import EmbeddedAws
 from longhaul.local.credentials import aws_client
 from longhaul.local.state import objects
 from longhaul.local.state.store import FOLDER, StateError, Store
+from longhaul.operations import secrets
 from longhaul.runner.variables import AwsSecretValues
 from tests.local.support import ACCOUNT, REGION, error_code, eventually, function
 
@@ -256,7 +256,7 @@ def store_secrets(client: Client) -> None:
         (f"{SECRET}:password::", "rotated"),
         (PARAMETER, "rotated too"),
     ):
-        stage_secrets.put(target, SecretRef.parse(text), value)
+        secrets.put(target, SecretRef.parse(text), value)
     client("secretsmanager").delete_secret(SecretId=GONE, ForceDeleteWithoutRecovery=True)
 
 

@@ -9,9 +9,9 @@ from longhaul.cli.display.slots import letters_of, paused_since, set_by_operator
 from longhaul.cli.display.text import counted
 from longhaul.cli.project import chosen
 from longhaul.cli.sentences import sentence
-from longhaul.cli.stage_secrets import is_there, stage_secrets
 from longhaul.cli.target import Target
 from longhaul.config.sources import version
+from longhaul.operations.secrets import is_there, stage_secrets
 
 
 def deployment(target: Target) -> Iterator[Finding]:

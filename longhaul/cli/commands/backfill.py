@@ -185,14 +185,13 @@ def _wrong_name(target: "Target", stage: "Stage", name: str, planned: "list[Plan
     """Why a backfill of these jobs cannot have that name."""
     from longhaul.operations.backfill import MAX_ITEM, size_with
     from longhaul.operations.named import find_at
-    from longhaul.pipelines.backfill import Backfill
 
     key = f"{stage.name}#{name}"
     known = target.parts.backfills.find_backfills([key]).get(key)
     found = find_at(target, key)
     if known is None and found is not None and not found.is_mark:
         return [f"--name: {name} is the id of a job, which status and cancel would mean"]
-    if size_with(known or Backfill(key, ()), planned) > MAX_ITEM:
+    if size_with(known, planned) > MAX_ITEM:
         return [f"{name} has too many values, with those sent before: give these another --name"]
     return []
 

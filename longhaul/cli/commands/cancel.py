@@ -40,7 +40,6 @@ def cancel(
     Example: longhaul cancel flights-2013-01 flights-2013-02
     """
     from longhaul.cli.display.job import NOT_KNOWN
-    from longhaul.core.lease import shown_state
     from longhaul.operations.named import checked_id, find_certain
     from longhaul.operations.view import cancelled_as, is_stopped
 
@@ -74,7 +73,7 @@ def cancel(
                 {
                     "job_id": row.job_id,
                     "stage": row.stage,
-                    "state": shown_state(row),
+                    "state": row.shown_state,
                     "queued": row.is_open_mark,
                 },
                 f"{row.job_id}: {NOT_KNOWN if is_unknown else cancelled_as(row)}",

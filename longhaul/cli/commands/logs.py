@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from longhaul.cli.target import Target
     from longhaul.operations.logs import LogCursor, LogEvent, LogStream
     from longhaul.operations.named import Work
-    from longhaul.pipelines.trees import TreeJob
+    from longhaul.operations.tree import TreeJob
 
 
 _PERIOD_S = 1.0
@@ -132,7 +132,6 @@ def _await(out: Output, target: "Target", job: str, stage: str | None) -> "Work"
 
 def _follow(out: Output, target: "Target", work: "Work", *, only: bool) -> None:
     """Print attempt after attempt, from those that run, until the job's tree has ended."""
-    from longhaul.core.history import latest
     from longhaul.operations.logs import GRACE, LogCursor
     from longhaul.operations.named import find_at
     from longhaul.operations.tree import progress
@@ -144,7 +143,7 @@ def _follow(out: Output, target: "Target", work: "Work", *, only: bool) -> None:
         tree, now = work.tree(target, only=only), target.parts.clock.now()
         rows = [job.lease for job in tree.all() if job.lease is not None and not job.lease.is_mark]
         for row in rows:
-            if row.id not in followed and (stream := target.logs.stream(latest(row))):
+            if row.id not in followed and (stream := target.logs.latest_stream(row)):
                 cursor = LogCursor(target.logs, stream)
                 followed[row.id] = _Followed(row.job_id, row.attempt.number, cursor)
         going = {row.id for row in rows if not row.has_settled(row.id)}

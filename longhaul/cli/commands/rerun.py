@@ -180,8 +180,7 @@ def _rerun_jobs(
     Raises:
         CommandError: one that is named cannot; none was sent.
     """
-    from longhaul.core.errors import InvalidRequestError
-    from longhaul.operations.errors import NotRetriableError
+    from longhaul.operations.errors import InvalidRequestError, NotRetriableError
 
     planned, refused, left_out = list["Rerun"](), list[str](), list[str]()
     for rows, is_named in meant:

@@ -11,8 +11,8 @@ from longhaul.cli.terminal.options import AsJson, StageOption
 from longhaul.cli.terminal.output import Output
 
 if TYPE_CHECKING:
-    from longhaul.cli.stage_secrets import StageSecret
     from longhaul.cli.target import Target
+    from longhaul.operations.secrets import StageSecret
 
 
 COLUMNS = ("STAGE", "VARIABLE", "IS THERE", "WHERE")
@@ -30,7 +30,7 @@ def list_secrets(target: "Target", *, stage: StageOption = None, as_json: AsJson
 
     Example: longhaul secret list
     """
-    from longhaul.cli.stage_secrets import is_there, stage_secrets
+    from longhaul.operations.secrets import is_there, stage_secrets
 
     out = Output(as_json=as_json)
     chosen = target.stage(stage).name if stage else None
@@ -67,7 +67,7 @@ def set_secret(
 
     Example: longhaul secret set DB_PASSWORD < password.txt
     """
-    from longhaul.cli.stage_secrets import put
+    from longhaul.operations.secrets import put
 
     out = Output()
     if not target.place.embedded:
@@ -87,7 +87,7 @@ def set_secret(
 
 
 def _chosen(target: "Target", name: str, stage: str | None) -> "StageSecret":
-    from longhaul.cli.stage_secrets import stage_secrets
+    from longhaul.operations.secrets import stage_secrets
 
     chosen = target.stage(stage).name if stage else None
     every = list(stage_secrets(target))

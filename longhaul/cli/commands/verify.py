@@ -36,8 +36,8 @@ def verify(
 
     Example: longhaul verify --profile production
     """
-    from longhaul.cli.acceptance.cases import stage_for
-    from longhaul.cli.acceptance.run import Run
+    from longhaul.operations.verify import Run
+    from longhaul.operations.verify_cases import stage_for
 
     out = Output(as_json=as_json)
     where = stage_for(target.settings, stage)

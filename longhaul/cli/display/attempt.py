@@ -3,8 +3,7 @@
 from datetime import datetime
 
 from longhaul.cli.display.text import age, moment_text
-from longhaul.core.history import AttemptRecord
-from longhaul.operations.view import result_texts
+from longhaul.operations.view import AttemptRecord, result_texts
 
 COLUMNS = ("attempt", "outcome", "began", "waited", "ran", "beats", "size", "got to", "why")
 

@@ -1,9 +1,8 @@
 """The slots and the dead letters of a stage in words, for the terminal and the page."""
 
 from longhaul.cli.display.text import counted, moment_text
-from longhaul.core.pace import SlotUse
 from longhaul.core.settings import Stage
-from longhaul.operations.stage_counts import StageCounts
+from longhaul.operations.stage_counts import SlotUse, StageCounts
 
 
 def slots_of(use: SlotUse, stage: Stage) -> str:

@@ -8,8 +8,8 @@ from itertools import groupby
 
 from longhaul.cli.display.job import row_of, wait_of
 from longhaul.operations.runs import ORDER
+from longhaul.operations.tree import TreeJob
 from longhaul.operations.view import JobStatus
-from longhaul.pipelines.trees import TreeJob
 
 
 @dataclass(frozen=True)

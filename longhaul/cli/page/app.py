@@ -21,9 +21,9 @@ from longhaul.cli.page.lists import ShortList, lineage_list, schedule_list, tabl
 from longhaul.cli.page.rendering import Addresses, environment, static_files, still
 from longhaul.cli.sentences import AWS_OR_OURS, OURS, sentence
 from longhaul.cli.target import Target
-from longhaul.core.errors import InvalidRequestError
 from longhaul.core.settings import Stage
 from longhaul.operations.dead_letters import Which
+from longhaul.operations.errors import InvalidRequestError
 from longhaul.operations.look import STATES, status_of
 from longhaul.operations.named import checked_id, find_work
 from longhaul.operations.rerun import possible

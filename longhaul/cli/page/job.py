@@ -13,8 +13,7 @@ from longhaul.operations.look import status_of
 from longhaul.operations.named import Work, find_at
 from longhaul.operations.runs import columns, run_of
 from longhaul.operations.timeline import Lane, lanes_of
-from longhaul.operations.tree import statuses, uses_for
-from longhaul.pipelines.trees import TreeJob
+from longhaul.operations.tree import TreeJob, statuses, uses_for
 
 LINES: Final = 200
 """The most lines of the log that are shown. `longhaul logs` has all of them."""
@@ -51,7 +50,7 @@ class JobReader:
         if row is None:
             return values
         (lane,) = lanes_of(target, [row])
-        job = status_of(target, row, uses_for(target, TreeJob(row.key, row)))
+        job = status_of(target, row, uses_for(target, work.tree(target, only=True)))
         asked = asked_of(row, target.parts.requests)
         request = json.dumps(asked, indent=2, ensure_ascii=False) if asked else ""
         return values | {

@@ -15,10 +15,9 @@ from longhaul.cli.errors import ExitStatus
 from longhaul.cli.target import Target
 from longhaul.cli.terminal.output import Output
 from longhaul.operations.look import status_in
-from longhaul.operations.tree import progress, statuses
+from longhaul.operations.tree import TreeJob, progress, statuses
 from longhaul.operations.view import JobStatus, as_json
 from longhaul.operations.wait import Awaited, Standing
-from longhaul.pipelines.trees import TreeJob
 
 _MAX_LINES = 15
 _TREE_PERIOD_S = 2.0

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
-from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.core.errors import InvalidRequestError
 from longhaul.core.places import TablePath
 from longhaul.core.policy import parse_request
 from longhaul.core.settings import EngineName, RuntimeSettings, Stage
+from longhaul.operations.errors import LonghaulError, NoSuchStageError
 
 PROBE: Final = "probe"
 """The job of the catalogue that ends as its parameters say."""
@@ -26,7 +26,7 @@ class Disturbance(Enum):
 
 @dataclass(frozen=True)
 class Case:
-    """One job, or one message that is none, and how it must end (`run.ending`)."""
+    """One job, or one message that is none, and how it must end (`verify.ending`)."""
 
     name: str
     ending: str
@@ -70,16 +70,15 @@ def stage_for(settings: RuntimeSettings, name: str | None) -> Stage:
     """The stage of that name, or the first that takes probes.
 
     Raises:
-        CommandError: there is none, or it takes none; the message has the way out.
+        LonghaulError: there is none, or it takes none; the message has the way out.
     """
     for stage in settings.stages:
         if name in (None, stage.name) and _takes_probes(stage, settings):
             return stage
-    raise CommandError(
+    raise (NoSuchStageError if name else LonghaulError)(
         f"no stage{f' {name}' if name else ''} takes probes: one that leads to no other, joins "
         "nothing, is not retired, and allows the job `probe`; name another with --stage, or add "
-        'one to the settings, such as {"name": "probe", "slots": 2}',
-        ExitStatus.USAGE if name else ExitStatus.FAILED,
+        'one to the settings, such as {"name": "probe", "slots": 2}'
     )
 
 

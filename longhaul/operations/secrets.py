@@ -11,11 +11,11 @@ from typing import Any, Final
 from botocore.exceptions import ClientError
 from pydantic import TypeAdapter
 
-from longhaul.cli.target import Target
 from longhaul.core.aws_errors import code_of
 from longhaul.core.secret_refs import SecretRef
 from longhaul.core.settings import JOB_VARIABLES, JobVariables
 from longhaul.engines.fargate.ends import CONTAINER
+from longhaul.operations.stack import Stack
 
 _VARIABLES: Final = TypeAdapter(dict[str, JobVariables])
 _NOT_THERE: Final = "ResourceNotFoundException"
@@ -37,10 +37,10 @@ class StageSecret:
         return SecretRef.parse(self.text)
 
 
-def stage_secrets(target: Target) -> Iterator[StageSecret]:
+def stage_secrets(stack: Stack) -> Iterator[StageSecret]:
     """Those that the stack's tasks know."""
-    for arn in sorted(target.physical("AWS::ECS::TaskDefinition").values()):
-        definition: Any = target.client("ecs").describe_task_definition(taskDefinition=arn)
+    for arn in sorted(stack.physical("AWS::ECS::TaskDefinition").values()):
+        definition: Any = stack.client("ecs").describe_task_definition(taskDefinition=arn)
         for container in definition["taskDefinition"]["containerDefinitions"]:
             if container["name"] == CONTAINER:
                 named = {each["name"]: each["value"] for each in container.get("environment", [])}
@@ -51,7 +51,7 @@ def stage_secrets(target: Target) -> Iterator[StageSecret]:
                 return  # the others have the same
 
 
-def is_there(target: Target, ref: SecretRef) -> bool:
+def is_there(stack: Stack, ref: SecretRef) -> bool:
     """Whether there is such a secret, which is not being deleted. Its value is not asked for.
 
     Raises:
@@ -61,11 +61,11 @@ def is_there(target: Target, ref: SecretRef) -> bool:
         # By its path, or as a name that has none.
         names = [_parameter(ref), _parameter(ref).removeprefix("/")]
         filters = [{"Key": "Name", "Option": "Equals", "Values": names}]
-        pager = target.client("ssm").get_paginator("describe_parameters")
+        pager = stack.client("ssm").get_paginator("describe_parameters")
         # AWS may answer with a page that has none, and a token for the next.
         return any(page["Parameters"] for page in pager.paginate(ParameterFilters=filters))
     try:
-        said: Any = target.client("secretsmanager").describe_secret(SecretId=ref.arn)
+        said: Any = stack.client("secretsmanager").describe_secret(SecretId=ref.arn)
     except ClientError as error:
         if code_of(error) != _NOT_THERE:
             raise
@@ -73,18 +73,18 @@ def is_there(target: Target, ref: SecretRef) -> bool:
     return said.get("DeletedDate") is None
 
 
-def put(target: Target, ref: SecretRef, value: str) -> None:
+def put(stack: Stack, ref: SecretRef, value: str) -> None:
     """Set it, in the embedded AWS. Of a secret with a key only that key changes.
 
     Raises:
         ValueError: there is to be a key, and what is there is no JSON object.
     """
     if ref.service == "ssm":
-        target.client("ssm").put_parameter(
+        stack.client("ssm").put_parameter(
             Name=_parameter(ref), Value=value, Type="SecureString", Overwrite=True
         )
         return
-    client: Any = target.client("secretsmanager")
+    client: Any = stack.client("secretsmanager")
     try:
         before: str | None = client.get_secret_value(SecretId=ref.arn).get("SecretString")
     except ClientError:

@@ -8,15 +8,14 @@ from typing import Final
 
 from botocore.exceptions import ClientError
 
-from longhaul.cli.acceptance.cases import Case, Disturbance, body, cases_of, output_of
-from longhaul.cli.display.text import counted
-from longhaul.cli.target import Target
 from longhaul.core.aws_errors import code_of
-from longhaul.core.lease import Lease, State, job_key, shown_state
+from longhaul.core.lease import Lease, State, job_key
 from longhaul.core.message import Message
 from longhaul.core.places import DataPath, TablePath, place_of
 from longhaul.core.settings import Stage
 from longhaul.operations.dead_letters import Which
+from longhaul.operations.stack import Stack
+from longhaul.operations.verify_cases import Case, Disturbance, body, cases_of, output_of
 
 _LOOK_S: Final = 1.0
 _REASON: Final = "longhaul verify"
@@ -72,11 +71,11 @@ class Result:
 class Run:
     """One run of the command, with a name that all its jobs share."""
 
-    def __init__(self, target: Target, stage: Stage, say: Callable[[str], None]) -> None:
-        parts = target.parts
-        self._target, self._stage, self._say = target, stage, say
-        self._settings, self._clock = target.settings, parts.clock
-        self._s3 = target.client("s3")
+    def __init__(self, stack: Stack, stage: Stage, say: Callable[[str], None]) -> None:
+        parts = stack.parts
+        self._stack, self._stage, self._say = stack, stage, say
+        self._settings, self._clock = stack.settings, parts.clock
+        self._s3 = stack.client("s3")
         self._name = f"verify-{parts.clock.now():%Y%m%d-%H%M%S}-{parts.rng.getrandbits(24):06x}"
         self._trials: list[Trial] = []
         """All that were sent, also when the run is interrupted."""
@@ -94,7 +93,7 @@ class Run:
         """Cancel what runs, and delete the dead letters and outputs. Their rows expire."""
         self._stop()
         if names := tuple(each.job_id for each in self._trials):
-            list(self._target.dead_letters.drop(self._stage, Which(names=names)))
+            list(self._stack.dead_letters.drop(self._stage, Which(names=names)))
         for each in self._trials:
             if each.case.to_table:
                 self._drop_table(TablePath.of(output_of(each.case, each.job_id, self._settings)))
@@ -109,7 +108,7 @@ class Run:
                 going.append(self._send(case))
             if not going:
                 return
-            rows = self._target.parts.leases.load_many(self._key(each) for each in going)
+            rows = self._stack.parts.leases.load_many(self._key(each) for each in going)
             for each in going:
                 self._look(each, rows.get(self._key(each)))
                 is_late = self._clock.now() >= each.sent_at + _PATIENCE
@@ -122,7 +121,7 @@ class Run:
         self._trials.append(trial)
         message = Message(body(case, trial.job_id, self._settings), {})
         for _ in range(case.copies):
-            self._target.parts.queue.send(self._stage.queue_url, message)
+            self._stack.parts.queue.send(self._stage.queue_url, message)
         self._say(f"{case.name}: sent")
         return trial
 
@@ -139,22 +138,22 @@ class Run:
 
     def _disturb(self, row: Lease, how: Disturbance) -> None:
         """Do to a running attempt what an operator or the platform would."""
-        parts = self._target.parts
+        parts = self._stack.parts
         match how:
             case Disturbance.CANCEL:
-                self._target.canceller.cancel(row.stage, row.job_id)
+                self._stack.canceller.cancel(row.stage, row.job_id)
             case Disturbance.STOP_TASK:
                 parts.tasks.stop(str(row.attempt.task_arn), row.id, _REASON)
             case Disturbance.STOP_EXECUTION:
                 arn = parts.executions.arn(row.id.execution_name)
-                client = self._target.client("stepfunctions")
+                client = self._stack.client("stepfunctions")
                 client.stop_execution(executionArn=arn, cause=_REASON)
 
     def _letters(self) -> dict[str, list[str]]:
         """The kinds of the trials' dead letters, by job id."""
         found: dict[str, list[str]] = {}
         which = Which(names=tuple(each.job_id for each in self._trials))
-        with closing(self._target.dead_letters.look(self._stage, which)) as letters:
+        with closing(self._stack.dead_letters.look(self._stage, which)) as letters:
             for letter in letters:
                 found.setdefault(str(letter.job_id), []).append(letter.kind)
         return found
@@ -163,7 +162,7 @@ class Run:
         """Cancel what has not ended; a message that comes later starts nothing then."""
         for each in self._trials:
             if not each.has_ended:
-                self._target.canceller.cancel(self._stage.name, each.job_id)
+                self._stack.canceller.cancel(self._stage.name, each.job_id)
 
     def _stored(self, trial: Trial) -> Iterator[dict[str, str]]:
         """The objects of its output; by what was asked for, never by what a row says."""
@@ -176,7 +175,7 @@ class Run:
 
     def _drop_table(self, table: TablePath) -> None:
         try:
-            self._target.client("glue").delete_table(DatabaseName=table.database, Name=table.name)
+            self._stack.client("glue").delete_table(DatabaseName=table.database, Name=table.name)
         except ClientError as error:
             if code_of(error) != "EntityNotFoundException":
                 raise
@@ -186,7 +185,7 @@ class Run:
 
 
 def _moment(row: Lease) -> str:
-    return f"{shown_state(row)}, attempt {row.attempt.number}"
+    return f"{row.shown_state}, attempt {row.attempt.number}"
 
 
 def judged(trial: Trial, letters: Sequence[str], *, has_output: bool) -> Result:
@@ -215,6 +214,6 @@ def ending(row: Lease | None, letters: Sequence[str], *, has_output: bool) -> st
         (row.failures, "failure"),
         (row.interruptions, "interruption"),
     )
-    parts = [row.state.value, *(counted(n, noun) for n, noun in counts if n)]
+    parts = [row.state.value, *(f"{n} {noun}{'s' * (n > 1)}" for n, noun in counts if n)]
     parts += [f"dead letter {kind}" for kind in letters]
     return ", ".join([*parts, "output"] if has_output else parts)

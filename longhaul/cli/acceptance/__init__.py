@@ -1,4 +1,0 @@
-"""The acceptance test of a deployed stack: `longhaul verify`.
-
-`cases` is the table of what is tried, `run` tries it and judges.
-"""
