@@ -26,8 +26,7 @@ from longhaul.outputs.lazy_tables import tables_of
 from longhaul.outputs.publisher import S3Publisher
 from longhaul.runner import json_logs
 from longhaul.runner.attempt import AttemptRunner, FindJob, Spark
-from longhaul.runner.io.disk_area import DiskArea
-from longhaul.runner.io.work_area import WorkArea, area_at
+from longhaul.runner.io.work_area import DiskArea, WorkArea, area_at
 from longhaul.runner.loading import find_job
 from longhaul.runner.plain.python import SparkOnDemand
 from longhaul.runner.reporting import Effort, ProcessTree

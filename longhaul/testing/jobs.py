@@ -23,11 +23,11 @@ from longhaul.core.results import kept_value
 from longhaul.core.settings import VARIABLE, LeaseSettings, PathPolicy, RuntimeSettings, Stage
 from longhaul.job import Params, Parent
 from longhaul.runner.emitting import Emitter
-from longhaul.runner.io.disk_area import DiskArea
 from longhaul.runner.io.frame import READ_CSV
 from longhaul.runner.io.listing import InputListing
 from longhaul.runner.io.saved_files import DiskFiles
 from longhaul.runner.io.transfer import Moving
+from longhaul.runner.io.work_area import DiskArea
 from longhaul.runner.io.written import Dataset, title_of
 from longhaul.runner.reporting import Progress
 from longhaul.runner.running_job import RunningJob

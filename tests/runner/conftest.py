@@ -31,7 +31,7 @@ from longhaul.outputs.iceberg.catalog import Tables
 from longhaul.outputs.manifest import Manifest
 from longhaul.outputs.publisher import S3Publisher, read_manifest
 from longhaul.runner.attempt import AttemptRunner
-from longhaul.runner.io.disk_area import DiskArea
+from longhaul.runner.io.work_area import DiskArea
 from longhaul.runner.job_file import JOBS_VARIABLE
 from longhaul.runner.loading import find_job
 from longhaul.runner.plain.python import SparkOnDemand

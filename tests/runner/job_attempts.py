@@ -24,7 +24,7 @@ from longhaul.core.verdict import ExitCode, OutcomeClass, Verdict
 from longhaul.job import Job, Params
 from longhaul.outputs.iceberg.catalog import Tables
 from longhaul.runner.attempt import AttemptRunner, Spark
-from longhaul.runner.io.disk_area import DiskArea
+from longhaul.runner.io.work_area import DiskArea
 from longhaul.runner.loading import FoundJob, LoadedJob, Run
 from longhaul.runner.spark.sample import SparkSample
 from tests.builders import stage, there

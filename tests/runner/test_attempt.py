@@ -17,8 +17,8 @@ from longhaul.core.settings import LeaseSettings, PathPolicy
 from longhaul.core.verdict import ExitCode
 from longhaul.job import Job, Params
 from longhaul.outputs.manifest import Manifest, ManifestFile
-from longhaul.runner.io.disk_area import DiskArea
 from longhaul.runner.io.staged import StagedInput
+from longhaul.runner.io.work_area import DiskArea
 from longhaul.runner.running_job import RunningJob
 from longhaul.runner.script import ScriptParams, run_script
 from tests.builders import BUCKET, settings, stage

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from longhaul.core.request import read_request
 from longhaul.core.settings import LeaseSettings
 from longhaul.core.verdict import ExitCode, OutcomeClass, Verdict
-from longhaul.runner.io.disk_area import DiskArea
+from longhaul.runner.io.work_area import DiskArea
 from longhaul.runner.running_job import RunningJob
 from tests.builders import BUCKET, settings
 from tests.layers import ROOT

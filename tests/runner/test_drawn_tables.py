@@ -30,12 +30,12 @@ from longhaul.core.lease import AttemptId
 from longhaul.core.places import TableInput, TablePath
 from longhaul.outputs.iceberg.catalog import Tables
 from longhaul.outputs.publisher import S3Publisher
-from longhaul.runner.io.disk_area import DiskArea
 from longhaul.runner.io.listing import InputListing
 from longhaul.runner.io.table_destination import TableDestination
 from longhaul.runner.io.table_inputs import TablePlanner
 from longhaul.runner.io.transfer import Moving
 from longhaul.runner.io.uploader import Uploader
+from longhaul.runner.io.work_area import DiskArea
 from longhaul.runner.stopping import Stop
 from longhaul.testing import MakeJob
 from tests.builders import BUCKET

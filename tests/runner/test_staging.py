@@ -19,8 +19,7 @@ from longhaul.core.lease import AttemptId
 from longhaul.core.places import DataPath, parse_input
 from longhaul.core.settings import PathPolicy
 from longhaul.outputs.manifest import Manifest, ManifestFile
-from longhaul.runner.io import disk_area
-from longhaul.runner.io.disk_area import _TRANSFER, DiskArea
+from longhaul.runner.io import work_area
 from longhaul.runner.io.listing import (
     InputListing,
     NoInputError,
@@ -30,6 +29,7 @@ from longhaul.runner.io.listing import (
 )
 from longhaul.runner.io.staged import OutOfDiskError, StagedInput
 from longhaul.runner.io.transfer import InputChangingError, Moving
+from longhaul.runner.io.work_area import _DOWNLOADS, DiskArea
 from longhaul.runner.stopping import Stop, StopReason, StopRequestedError
 from tests.runner.job_attempts import Instead
 
@@ -354,8 +354,8 @@ def test_each_file_costs_one_request(
 def test_a_large_file_is_read_whole_though_its_manifest_gives_another_size(
     stage: Callable[..., Staged], s3: Any
 ) -> None:
-    publish(s3, "clean/", "a.csv", size=_TRANSFER.multipart_threshold)
-    body = bytes(_TRANSFER.multipart_threshold + 1)
+    publish(s3, "clean/", "a.csv", size=_DOWNLOADS.multipart_threshold)
+    body = bytes(_DOWNLOADS.multipart_threshold + 1)
     s3.put_object(Bucket=BUCKET, Key="clean/a.csv", Body=body)
     assert stage(f"s3://{BUCKET}/clean/").files == {"00000-a.csv": body}
 
@@ -363,7 +363,7 @@ def test_a_large_file_is_read_whole_though_its_manifest_gives_another_size(
 def test_a_large_file_that_is_replaced_before_it_is_read_is_read_once_more(
     stage: Callable[..., Staged], put: Callable[..., None], s3: Any
 ) -> None:
-    old, new = (letter * _TRANSFER.multipart_threshold for letter in (b"o", b"n"))
+    old, new = (letter * _DOWNLOADS.multipart_threshold for letter in (b"o", b"n"))
     put("raw/a.csv", body=old)
 
     def replace(**_: object) -> None:
@@ -494,7 +494,7 @@ def staged_bytes(folder: Path, objects: int, monkeypatch: pytest.MonkeyPatch) ->
 
     s3: Any = Listed(objects, "raw/year=2013")
     area, inputs = DiskArea(s3, folder, {}), InputListing(s3, "data")
-    monkeypatch.setattr(disk_area, "transfer", swallow)
+    monkeypatch.setattr(work_area, "transfer", swallow)
     monkeypatch.setattr(DiskArea, "_check_disk", lambda *_: None)
     tracemalloc.start()
     try:

@@ -48,11 +48,11 @@ from longhaul.local.moto_repairs import glue as glue_repairs
 from longhaul.outputs.iceberg.catalog import Tables
 from longhaul.outputs.lineage import JOB, marks, origin
 from longhaul.runner.inputs import Inputs
-from longhaul.runner.io.disk_area import DiskArea
 from longhaul.runner.io.listing import InputListing
 from longhaul.runner.io.staged import StagedInput
 from longhaul.runner.io.table_inputs import TablePlanner
 from longhaul.runner.io.transfer import InputChangingError, Moving, VanishedError
+from longhaul.runner.io.work_area import DiskArea
 from longhaul.runner.stopping import Stop
 from tests.builders import BUCKET, settings, stage, there
 from tests.runner.row_deletes import delete_rows

@@ -9,7 +9,7 @@ import pytest
 from longhaul.core.background import Threads
 from longhaul.core.lease import AttemptId
 from longhaul.core.settings import PathPolicy
-from longhaul.runner.io.disk_area import DiskArea
+from longhaul.runner.io.work_area import DiskArea
 from longhaul.runner.stopping import Stop
 from longhaul.runner.wiring import put_together, s3_client, tables_from
 from tests import builders

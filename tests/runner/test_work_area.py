@@ -12,13 +12,11 @@ from longhaul.core.lease import AttemptId, folder_name
 from longhaul.core.places import DataPath
 from longhaul.outputs.manifest import Manifest, ManifestFile, Upload
 from longhaul.outputs.publisher import S3Publisher
-from longhaul.runner.io.bucket_area import BucketArea, reads_alike
-from longhaul.runner.io.disk_area import DiskArea
 from longhaul.runner.io.listing import InputListing, Source
 from longhaul.runner.io.staged import StagedInput
 from longhaul.runner.io.transfer import Moving
 from longhaul.runner.io.uploader import Uploader
-from longhaul.runner.io.work_area import area_at
+from longhaul.runner.io.work_area import BucketArea, DiskArea, area_at, reads_alike
 from longhaul.runner.io.written import Dataset, NoOutputError, S3File, S3Folder, files_of
 from longhaul.runner.stopping import Stop, StopReason, StopRequestedError
 from tests.plans import plan_of

@@ -25,7 +25,7 @@ STAGE = """
 import re, sys
 from pathlib import Path
 import boto3
-from longhaul.runner.io.disk_area import DiskArea
+from longhaul.runner.io.work_area import DiskArea
 from longhaul.runner.io.listing import InputListing
 from longhaul.runner.io.transfer import Moving
 from longhaul.runner.stopping import Stop

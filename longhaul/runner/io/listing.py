@@ -137,21 +137,22 @@ class InputListing:
         self.tables: dict[str, PlannedTable] = {}
         """The inputs that are tables, as they were planned last, by name."""
 
-    def tables_of(self, inputs: Mapping[str, TableInput]) -> "dict[str, PlannedTable]":
-        """The files of each table.
+    def tables_of(self, inputs: Mapping[str, InputPath]) -> "dict[str, PlannedTable]":
+        """The files of each input that is a table.
 
         Raises:
             PermanentJobError: a table is missing, or cannot be read; the message names it.
             VanishedError: a file of its metadata is gone.
         """
-        if not inputs:
+        tables = {name: each for name, each in inputs.items() if isinstance(each, TableInput)}
+        if not tables:
             return {}
         if self._planner is None:
             raise PermanentJobError(
-                f"input {next(iter(inputs))!r}: this engine reads no tables: send the job to engine"
+                f"input {next(iter(tables))!r}: this engine reads no tables: send the job to engine"
                 " fargate"
             )
-        self.tables = self._planner().plan(inputs, self.versions)
+        self.tables = self._planner().plan(tables, self.versions)
         return self.tables
 
     def sources_of(self, path: DataPath) -> list[Source]:
@@ -441,29 +442,20 @@ def _is_data(source: Source, path: str, *, is_inside: bool) -> bool:
     )
 
 
-def parted(
-    inputs: Mapping[str, InputPath],
-) -> tuple[dict[str, DataPath], dict[str, TableInput]]:
-    """Those that are paths, and those that are tables."""
-    return (
-        {name: each for name, each in inputs.items() if isinstance(each, DataPath)},
-        {name: each for name, each in inputs.items() if isinstance(each, TableInput)},
-    )
-
-
-def find(listing: InputListing, inputs: Mapping[str, DataPath]) -> dict[str, list[Source]]:
-    """The files of every input.
+def find(listing: InputListing, inputs: Mapping[str, InputPath]) -> dict[str, list[Source]]:
+    """The files of every input that is no table.
 
     Raises:
         NoInputError: inputs are missing or empty; the message names them.
     """
     listing.manifests = {}  # those of an earlier look may be gone
+    paths = {name: each for name, each in inputs.items() if isinstance(each, DataPath)}
     with ThreadPoolExecutor(_LOOK_UPS, thread_name_prefix="listing") as pool:
-        found = dict(zip(inputs, pool.map(listing.sources_of, inputs.values()), strict=True))
+        found = dict(zip(paths, pool.map(listing.sources_of, paths.values()), strict=True))
     problems = [
         problem
         for name, sources in found.items()
-        if (problem := _problem(name, inputs[name], sources))
+        if (problem := _problem(name, paths[name], sources))
     ]
     if problems:
         named = "; ".join(problems[:_MAX_NAMED])
@@ -477,8 +469,7 @@ def find(listing: InputListing, inputs: Mapping[str, DataPath]) -> dict[str, lis
 
 def digests_of_files(listing: InputListing, inputs: Mapping[str, InputPath]) -> dict[str, str]:
     """The digests of the inputs that are no tables, by name; raises as `find`."""
-    paths, _ = parted(inputs)
-    return {name: digest_of(sources) for name, sources in find(listing, paths).items()}
+    return {name: digest_of(sources) for name, sources in find(listing, inputs).items()}
 
 
 def _problem(name: str, path: DataPath, sources: Sequence[Source]) -> str | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from longhaul.core.lease import AttemptId
 from longhaul.engines.emr_serverless.ends import reference
-from longhaul.runner.io.bucket_area import BucketArea
+from longhaul.runner.io.work_area import BucketArea
 from longhaul.runner.io.written import Folder, S3Folder
 from simulation.aws.emr_serverless.client import Application, JobRun
 from simulation.aws.platform.containers import check_role

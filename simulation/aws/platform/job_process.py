@@ -9,7 +9,7 @@ from botocore.exceptions import NoRegionError
 from greenlet import GreenletExit
 
 from longhaul.core.lease import AttemptId
-from longhaul.runner.io.bucket_area import BucketArea
+from longhaul.runner.io.work_area import BucketArea
 from longhaul.runner.io.written import Folder
 from longhaul.runner.masking import Mask
 from longhaul.runner.stopping import Stop

@@ -11,7 +11,7 @@ from longhaul.core.background import Threads
 from longhaul.core.job_kinds import JobKind
 from longhaul.core.settings import runtime_settings
 from longhaul.job import Params
-from longhaul.runner.io.disk_area import DiskArea
+from longhaul.runner.io.work_area import DiskArea
 from longhaul.runner.io.written import Dataset
 from longhaul.runner.loading import FoundJob, LoadedJob
 from longhaul.runner.reporting import Effort

@@ -36,7 +36,7 @@ from longhaul.core.store.leases import DynamoLeases
 from longhaul.core.store.records import Records
 from longhaul.job import Params
 from longhaul.local.credentials import aws_client
-from longhaul.runner.io.disk_area import DiskArea
+from longhaul.runner.io.work_area import DiskArea
 from longhaul.runner.io.written import Dataset
 from longhaul.runner.loading import FoundJob, LoadedJob, find_job
 from longhaul.runner.reporting import Effort
