@@ -7,6 +7,7 @@ has put their parts together before; and the command knows the stack. A move to 
 number; a return to an earlier one names its old number.
 """
 
+import ast
 import io
 import os
 import sys
@@ -121,15 +122,21 @@ def _relative(name: str) -> str | None:
 
 
 def lines(name: str, files: Sequence[str]) -> Iterator[str]:
-    """For people: each file with its number; one that was there before with its old number."""
+    """For people: each file with its number and what it is for; then with its number alone."""
     numbers: dict[str, int] = {}
     for file in files:
         if file in numbers:
             yield f"      back to {numbers[file]:2}  {file}"
         else:
             numbers[file] = len(numbers) + 1
-            yield f"  {numbers[file]:2}  {file}"
+            yield f"  {numbers[file]:2}  {file}: {_is_for(file)}"
     yield f"{name}: {len(numbers)} files, {len(files) - len(numbers)} returns"
+
+
+def _is_for(file: str) -> str:
+    """The first line of its docstring."""
+    module = ast.parse((_ROOT / file).read_text("utf-8"))
+    return (ast.get_docstring(module) or "").partition("\n")[0]
 
 
 if __name__ == "__main__":

@@ -26,14 +26,13 @@ REACHED = {
 }
 
 
-def test_a_file_that_was_left_and_is_reached_again_is_a_return() -> None:
-    assert list(lines("walk", ("a", "b", "a", "c", "a"))) == [
-        "   1  a",
-        "   2  b",
-        "      back to  1  a",
-        "   3  c",
-        "      back to  1  a",
-        "walk: 3 files, 2 returns",
+def test_a_file_says_what_it_is_for_and_is_a_return_where_it_is_reached_again() -> None:
+    queue, starts = "longhaul/core/queue.py", "longhaul/core/executions.py"
+    assert list(lines("walk", (queue, starts, queue))) == [
+        f"   1  {queue}: SQS: visibility, deletion, sending.",
+        f"   2  {starts}: Step Functions executions of our one state machine.",
+        f"      back to  1  {queue}",
+        "walk: 2 files, 1 returns",
     ]
 
 
