@@ -263,9 +263,7 @@ class Wiring:
 
     @cached_property
     def dispatcher(self) -> "Dispatcher":
-        from longhaul.core.batch import Messages
-        from longhaul.core.dispatch import Dispatcher
-        from longhaul.core.slots import Claimer
+        from longhaul.core.dispatch import Claimer, Dispatcher, Messages
         from longhaul.pipelines.descent_check import DescentCheck
 
         context = self.context

@@ -7,17 +7,15 @@ from unittest.mock import Mock
 
 import pytest
 
-from longhaul.core.batch import Batch, Closed, Messages
 from longhaul.core.claim import Claim
 from longhaul.core.descent import Lineage
-from longhaul.core.dispatch import Dispatcher
+from longhaul.core.dispatch import Batch, Claimer, Closed, Dispatcher, Messages
 from longhaul.core.errors import LeaseChangedError, NoFreeSlotError
 from longhaul.core.lease import Lease, State, key_hash
 from longhaul.core.message import JobMessage
 from longhaul.core.pace import Room
 from longhaul.core.ports import Rows
 from longhaul.core.settings import LeaseSettings
-from longhaul.core.slots import Claimer
 from longhaul.core.transitions import Change
 from simulation.aws.clock import VirtualClock
 from tests.builders import NOW, changed, message, running, stage

@@ -11,10 +11,9 @@ from unittest.mock import Mock
 import pytest
 
 from longhaul.core.background import Threads
-from longhaul.core.batch import Batch, Messages
 from longhaul.core.claim import CancelWaiting, Claim, Finish
 from longhaul.core.dead_letter import Reason
-from longhaul.core.dispatch import Dispatcher
+from longhaul.core.dispatch import Batch, Dispatcher, Messages
 from longhaul.core.lease import Lease, Owed, State
 from longhaul.core.message import Delivery, JobMessage, Message
 from longhaul.core.metrics import StageMetric

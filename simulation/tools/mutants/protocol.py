@@ -12,7 +12,6 @@ _LEASES: Final = "longhaul/core/store/leases.py"
 _SETTLE: Final = "longhaul/core/settle.py"
 _SETTLEMENT: Final = "longhaul/core/settlement.py"
 _SLOTS: Final = "longhaul/core/store/slots.py"
-_STARTING: Final = "longhaul/core/slots.py"
 _SWEEP: Final = "longhaul/core/sweep.py"
 _TRANSITIONS: Final = "longhaul/core/transitions.py"
 
@@ -49,7 +48,7 @@ FENCE: Final = (
     ),
     Mutant(
         "the probe sends another input than the row's",
-        _STARTING,
+        _DISPATCH,
         "lease.id.execution_name, lease.execution_input\n        )\n        row =",
         'lease.id.execution_name, lease.execution_input + " "\n        ) or "ABORTED"\n        row =',
     ),
@@ -119,7 +118,7 @@ MESSAGES: Final = (
     ),
     Mutant(
         "a worn-out message is deleted without a copy",
-        "longhaul/core/batch.py",
+        _DISPATCH,
         "        self.context.queue.send(batch.stage.queue_url, copy)\n",
         "",
     ),
@@ -172,7 +171,7 @@ WHEN_SENT: Final = (
     ),
     Mutant(
         "nothing notes that a released job's message was seen",
-        "longhaul/core/slots.py",
+        _DISPATCH,
         "self.context.leases.apply(transitions.note_seen(row, now))",
         "pass",
         also=Mutant(
@@ -230,7 +229,7 @@ OUTCOME: Final = (
     ),
     Mutant(
         "a new run ignores a task of the old one",
-        _STARTING,
+        _DISPATCH,
         "        if self._is_task_left(claim.replaces, message):\n            self.messages.postpone(batch, message, _STOPPING_S)\n            return\n",
         "",
     ),
