@@ -42,7 +42,6 @@ from longhaul.pipelines.follow_ons import with_stored
 from longhaul.runner import failures, json_logs
 from longhaul.runner.emitting import Emitter
 from longhaul.runner.failures import Failure, needed_by_each_job
-from longhaul.runner.grace import use_grace
 from longhaul.runner.inputs import Inputs
 from longhaul.runner.io.destinations import Destination, destinations_of
 from longhaul.runner.io.listing import InputListing, digests_of_files
@@ -63,6 +62,7 @@ from longhaul.runner.stopping import (
     StopReason,
     end_with_children,
     unwind_s,
+    use_grace,
 )
 from longhaul.runner.task import Task
 from longhaul.runner.variables import SecretValues, give_to_process, read_variables
@@ -84,10 +84,6 @@ logger = logging.getLogger(__name__)
 
 FindJob = Callable[[str, Callable[[str], Path]], FoundJob]
 """`longhaul.runner.loading.find_job`."""
-
-
-def _random_seal() -> str:
-    return secrets.token_hex(16)
 
 
 class Spark(Protocol):
@@ -162,7 +158,7 @@ class AttemptRunner:
     progress: Progress = field(default_factory=Progress)
     # Makes them on first use; None: an engine that reads and writes no tables.
     tables: "Callable[[], Tables] | None" = None
-    new_seal: Callable[[], str] = _random_seal
+    new_seal: Callable[[], str] = field(default=partial(secrets.token_hex, 16))
     give: Callable[[Mapping[str, str], Mask], None] = give_to_process
     _mask: Mask = NO_MASK
     _may_be_committed: bool = False
@@ -304,7 +300,10 @@ class AttemptRunner:
         self.progress.enter(Phase.RUNNING)
         lease, destinations = planned.lease, planned.destinations
         known = inputs.known_to(planned.work)
-        saving = self._saving(planned.records, known, _why_nothing(lease, planned.request))
+        # A job may have stored something although this attempt begins from nothing.
+        begins_afresh = planned.request.afresh and lease.saved_ref is None
+        why_nothing = "the request begins afresh" if begins_afresh else None
+        saving = self._saving(planned.records, known, why_nothing)
         job: RunningJob[Any] = RunningJob(
             loaded.params,
             inputs.staged,
@@ -539,8 +538,3 @@ class AttemptRunner:
             sample=self.spark.sample,
             effort=self.effort,
         )
-
-
-def _why_nothing(lease: Lease, request: JobRequest) -> str | None:
-    """Why an attempt begins from nothing although its job may have stored something."""
-    return "the request begins afresh" if request.afresh and lease.saved_ref is None else None

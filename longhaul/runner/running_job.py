@@ -101,6 +101,7 @@ class RunningJob(Generic[ParamsT]):
     has_ended: bool = False
     asks_for_stop: bool = False
     knows_of_stop: bool = False
+    hears_of_stop: bool = False  # as soon as it asks
     # By input, as it is listed now.
     parents_now: Callable[[], Mapping[str, Parent]] = dict
     reports: Path = Path()  # a local folder for the files in which a script says its results
@@ -109,7 +110,6 @@ class RunningJob(Generic[ParamsT]):
     result: Any = None  # what its `run` returned
     is_plain: bool = False  # it has no Spark, and its inputs are paths for `open`
     frame_of: Callable[[Any], Frame] = frame_of
-    _is_stopping: bool = False
     _files: int = field(default=0, init=False)
     # What it has begun to write, by dataset and part, as a record has it.
     _shapes: dict[str, dict[str, Shape]] = field(default_factory=dict, init=False)
@@ -290,17 +290,23 @@ class RunningJob(Generic[ParamsT]):
         is_stored: bool,
     ) -> Dataset:
         """The part as the output has it."""
-        name, output, files = target.name, target.output, self.saving.files
+        files = self.saving.files
         if saved.partition_by is not None:
             layout = TableLayout(schema, saved.partition_by, saved.required)
             folder = files.bring(saved.place, saved.files)
             without_null = frozenset(saved.without_null)
-            return Dataset(name, folder, saved.rows, layout, without_null, output=output)
-        types = types_lost(schema, how)
-        if not is_stored:
-            return Dataset(name, files.folder(saved.place), saved.rows, types=types, output=output)
-        folder = files.published_from(saved.place)
-        return Dataset(name, folder, saved.rows, stored=saved.files, types=types, output=output)
+            return Dataset(
+                target.name, folder, saved.rows, layout, without_null, output=target.output
+            )
+        folder_of = files.published_from if is_stored else files.folder
+        return Dataset(
+            target.name,
+            folder_of(saved.place),
+            saved.rows,
+            stored=saved.files if is_stored else None,
+            types=types_lost(schema, how),
+            output=target.output,
+        )
 
     def _count_files(self, count: int) -> None:
         self._files += count
@@ -390,11 +396,8 @@ class RunningJob(Generic[ParamsT]):
     @property
     def is_stopping(self) -> bool:
         self.asks_for_stop = True
-        self.knows_of_stop = self.knows_of_stop or self._is_stopping
-        return self._is_stopping
-
-    def hear_of_stop(self) -> None:
-        self._is_stopping = True
+        self.knows_of_stop = self.hears_of_stop
+        return self.knows_of_stop
 
     @cached_property
     def parents(self) -> Mapping[str, Parent]:

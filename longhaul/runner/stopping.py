@@ -10,8 +10,9 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import psutil
 
@@ -19,12 +20,14 @@ from longhaul.core.errors import LonghaulError
 from longhaul.runner import masked_output
 
 if TYPE_CHECKING:
-    from longhaul.core.ports import Background
+    from longhaul.core.ports import Background, Clock
+    from longhaul.runner.running_job import RunningJob
 
 # A stopped attempt has this long to unwind by itself before its process is ended; always well
 # within ECS's stop timeout, of which half at least is for what the job stores at its end.
 _UNWIND_S: Final = 5.0
 _UNWIND_FRACTION: Final = 0.25
+_LOOK_AGAIN_S: Final = 0.05
 
 TERMINATED: Final = "the platform asked the task to stop (SIGTERM)"
 
@@ -117,6 +120,57 @@ def hear_sigterm(stop: Stop, background: "Background") -> None:
 def unwind_s(stop_timeout_s: float) -> float:
     """How long a stopped attempt has to unwind by itself."""
     return min(_UNWIND_S, stop_timeout_s * _UNWIND_FRACTION)
+
+
+def use_grace(
+    job: "RunningJob[Any]",
+    report: Callable[[], None],
+    stop: Stop,
+    timeout_s: float,
+    background: "Background",
+    clock: "Clock",
+) -> None:
+    """Finish what is being stored, and call what the job has for its end, if there is time.
+
+    Once the platform has asked for the end of the task, and before it must end. Returns when all is
+    done, the job has ended, or time is up.
+
+    Args:
+        job: what runs.
+        report: writes the attempt's progress, and requests a stop if the row says so: an attempt
+            that has lost its lease, or is cancelled, has no use for what it could store.
+        stop: the attempt's, which is requested when time is up.
+        timeout_s: the platform's, from its signal to its kill.
+        background: of the attempt.
+        clock: of the attempt.
+    """
+    left_s = timeout_s - 2 * unwind_s(timeout_s)
+    job.hears_of_stop = True
+    ends_at = clock.now() + timedelta(seconds=left_s)
+    # Whatever hangs: the end must be recorded in time.
+    guard = background.after(left_s, lambda: stop.request(StopReason.TERMINATED, TERMINATED))
+    try:
+        job.saving.await_upload()
+        if job.stop_callbacks:
+            report()
+    except Exception as error:
+        logger.warning("what is done before the end failed", exc_info=error)
+    try:
+        for callback in job.stop_callbacks:
+            if not stop.requested:
+                _call(callback, max(0.0, (ends_at - clock.now()).total_seconds()))
+        # It may be about to save, and to return.
+        while job.asks_for_stop and not (job.has_ended or stop.requested):
+            clock.sleep(_LOOK_AGAIN_S)
+    finally:
+        guard.cancel()
+
+
+def _call(callback: Callable[[float], None], left_s: float) -> None:
+    try:
+        callback(left_s)
+    except Exception as error:
+        logger.warning("what the job does at its end failed", exc_info=error)
 
 
 def children() -> frozenset[psutil.Process]:

@@ -61,7 +61,7 @@ def task_attempt(
 
     def make_spark() -> Spark:
         # Needs the JVM's package, which a cluster's driver does not have; and imports PySpark.
-        from longhaul.runner.spark.local import LocalSpark  # noqa: PLC0415
+        from longhaul.runner.spark.driver import LocalSpark  # noqa: PLC0415
 
         return LocalSpark(
             gateway.start(),
@@ -98,7 +98,7 @@ def cluster_attempt(scratch: Path, stop: Stop, background: Background) -> Attemp
         RuntimeError: the settings name no EMR Serverless application.
     """
     # Talks to a JVM that is there already.
-    from longhaul.runner.spark.cluster import ClusterSpark, submitted_resources  # noqa: PLC0415
+    from longhaul.runner.spark.driver import ClusterSpark, submitted_resources  # noqa: PLC0415
 
     attempt_id, settings = attempt_from_environment(), runtime_settings()
     s3 = s3_client(settings)

@@ -97,7 +97,7 @@ class JobMaker:
             self._monkeypatch.setenv(name, value)
             spark = sys.modules.get("pyspark.sql")
             if spark and (session := spark.SparkSession.getActiveSession()):
-                # As `longhaul.runner.spark.base` does.
+                # As `longhaul.runner.spark.driver` does.
                 self._monkeypatch.setitem(session.sparkContext.environment, name, value)
 
 

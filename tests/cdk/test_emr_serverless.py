@@ -121,7 +121,7 @@ def test_the_driver_imports_only_packages_of_the_layer_and_the_releases_pyspark(
     )
     code = (
         f"import sys; sys.modules.update(dict.fromkeys({hidden!r}));"
-        "import longhaul.engines.emr_serverless.runner, longhaul.runner.spark.cluster"
+        "import longhaul.engines.emr_serverless.runner, longhaul.runner.spark.driver"
     )
 
     done = subprocess.run(

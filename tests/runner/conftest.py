@@ -36,7 +36,7 @@ from longhaul.runner.job_file import JOBS_VARIABLE
 from longhaul.runner.loading import find_job
 from longhaul.runner.plain.python import SparkOnDemand
 from longhaul.runner.reporting import ProcessTree
-from longhaul.runner.spark.base import BaseSpark
+from longhaul.runner.spark.driver import BaseSpark
 from longhaul.runner.stopping import Stop
 from longhaul.runner.task import Task
 from longhaul.testing import MakeJob

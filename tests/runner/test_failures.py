@@ -13,7 +13,7 @@ from longhaul.runner.failures import may_be_jvm_death
 from longhaul.runner.io.staged import OutOfDiskError
 from longhaul.runner.io.written import NoOutputError
 from longhaul.runner.masking import Mask
-from longhaul.runner.spark.local import cause_of_death
+from longhaul.runner.spark.driver import cause_of_death
 from longhaul.runner.stopping import Stop, StopReason
 from simulation.aws.service import client_error
 

@@ -12,8 +12,8 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 from longhaul.runner.resources import Resources
+from longhaul.runner.spark.driver import LocalSpark
 from longhaul.runner.spark.gateway import Gateway, GatewayError
-from longhaul.runner.spark.local import LocalSpark
 from longhaul.runner.spark.session import shuffle_partitions
 from longhaul.runner.stopping import Stop, StopReason
 from tests.patience import DEADLINE_S

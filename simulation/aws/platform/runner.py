@@ -368,7 +368,7 @@ class PlannedSpark:
     def _run_out_of_memory(self) -> NoReturn:
         if self._kind is JobKind.PLAIN:
             raise MemoryError
-        # As `longhaul.runner.spark.local` notices it.
+        # As `longhaul.runner.spark.driver` notices it.
         self._stop.request(StopReason.OUT_OF_MEMORY, "Spark's JVM ran out of memory")
         raise ConnectionResetError
 
