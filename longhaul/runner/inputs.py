@@ -49,23 +49,26 @@ class Inputs:
                 etag=found.etag or None,
             )
             if isinstance(path, TableInput):
-                # None where the work area did not ask the listing for it.
                 planned = self.listing.tables.get(name)
                 read = read.model_copy(update={"snapshot": planned.snapshot if planned else None})
-                writers = _writer_of_table(path, planned.summary if planned else {})
+                writers = _writer_of_table(path, self._summary(name))
             elif found.etag:  # an object by itself, which no manifest names
                 writers = ()
             else:
                 writers = few_writers(_writers(path, self.listing.manifests))
             yield read.model_copy(update={"writers": writers})
 
+    def _summary(self, name: str) -> Mapping[str, str]:
+        """What a table's snapshot says of itself; nothing where the work area looked at none."""
+        planned = self.listing.tables.get(name)
+        return planned.summary if planned else {}
+
     def parents(self) -> dict[str, Parent]:
         """By input, the job that wrote it, as its manifest or snapshot has it."""
         found: dict[str, Parent] = {}
         for name, path in self.paths.items():
             if isinstance(path, TableInput):
-                planned = self.listing.tables.get(name)
-                summary = planned.summary if planned else {}
+                summary = self._summary(name)
                 origin = origin_in(summary)
                 if origin is not None:
                     results = results_in(summary)

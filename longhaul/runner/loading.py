@@ -100,11 +100,15 @@ def find_job(job: str, fetch: Callable[[str], Path]) -> FoundJob:
         PermanentJobError: there is none, or it is no Python.
     """
     fetched = fetch(job) if job.startswith(BROUGHT) else None
-    file = fetched or file_in_project(job) or _file_in_catalogue(job)
+    file = fetched or file_in_project(job) or file_in_catalogue(job)
+    if file is None:
+        raise PermanentJobError(
+            f"job: the image holds no job {job!r}: it was built before that job"
+        )
     code = code_digest(file, jobs_of_project())
     kind = _kind_of(job, file)
-    is_of_people = fetched is not None or _is_of_project(file)
-    needs_session = kind is JobKind.SPARK and is_of_people
+    is_of_project = file.parent == jobs_of_project()
+    needs_session = kind is JobKind.SPARK and (fetched is not None or is_of_project)
 
     def load(params: Mapping[str, JsonValue], await_session: Callable[[], None]) -> LoadedJob:
         if kind is JobKind.SCRIPT:
@@ -113,8 +117,10 @@ def find_job(job: str, fetch: Callable[[str], Path]) -> FoundJob:
             await_session()
         if fetched:
             module = _import_file(job, fetched)
-        elif _is_of_project(file):
-            module = _import_of_project(job, file)
+        elif is_of_project:
+            with _naming_its_place(file):
+                # Under the name that Spark's Python workers know as well.
+                module = importlib.import_module(job)
         else:
             module = importlib.import_module(f"{_CATALOGUE}.{job}")
         if needs_session:
@@ -162,16 +168,6 @@ def _checked(model: type[ModelT], params: Mapping[str, JsonValue]) -> ModelT:
         raise PermanentJobError(f"job: Params cannot be used: {error.message}") from error
 
 
-def _is_of_project(file: Path) -> bool:
-    return file.parent == jobs_of_project()
-
-
-def _import_of_project(name: str, file: Path) -> ModuleType:
-    """The module of a job, under the name that Spark's Python workers know as well."""
-    with _naming_its_place(file):
-        return importlib.import_module(name)
-
-
 def _send_along(module: ModuleType, file: Path, *, is_brought: bool) -> None:
     """Let what Spark's Python workers cannot import travel with what they run."""
     from longhaul.runner.spark import imports  # noqa: PLC0415 - as above
@@ -182,15 +178,6 @@ def _send_along(module: ModuleType, file: Path, *, is_brought: bool) -> None:
     for each in list(sys.modules.values()):
         if _is_within(getattr(each, "__file__", None), file.parent):
             imports.send_along_if_needed(each)
-
-
-def _file_in_catalogue(name: str) -> Path:
-    file = file_in_catalogue(name)
-    if file is None:
-        raise PermanentJobError(
-            f"job: the image holds no job {name!r}: it was built before that job"
-        )
-    return file
 
 
 def _kind_of(job: str, file: Path) -> JobKind:

@@ -32,7 +32,6 @@ class MaskedOutput:
 
     def __init__(self, mask: Mask) -> None:
         self._mask = mask
-        self._process = os.getpid()
         self._selector = DefaultSelector()
         self._ended, self._end = os.pipe()
         self._selector.register(self._ended, EVENT_READ)
@@ -52,8 +51,8 @@ class MaskedOutput:
 
         A child that goes on writes into a pipe that no one reads.
         """
-        if os.getpid() != self._process or not self._thread.is_alive():
-            return  # of a process that a job has forked, the parent reads
+        if not self._thread.is_alive():
+            return  # in a process that a job has forked it never is: the parent reads
         for stream in self._streams.values():
             os.dup2(stream.real, stream.number)
         with suppress(OSError):  # another thread ends it, too

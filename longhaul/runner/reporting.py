@@ -104,13 +104,11 @@ def _usage(processes: Iterable[psutil.Process]) -> dict[_ProcessId, tuple[float,
 
 def _io_bytes(process: psutil.Process) -> int:
     """Bytes read and written, page cache included; 0 where the system does not say."""
-    counters = getattr(
-        process, "io_counters", None
-    )  # not on every system that runs the local profile
-    if counters is None:
+    # Not on every system that runs the local profile.
+    if not hasattr(process, "io_counters"):
         return 0
     try:
-        io = counters()
+        io = process.io_counters()
     except psutil.AccessDenied:
         return 0
     return int(io.read_chars + io.write_chars)
@@ -230,10 +228,6 @@ class ReporterLook:
     news: dict[str, Any]  # what a person wants to see at once
     load: dict[str, Any]  # what differs at each look
 
-    @property
-    def document(self) -> dict[str, Any]:
-        return self.news | self.load
-
 
 @dataclass
 class Reporter:
@@ -324,17 +318,18 @@ class Reporter:
     def _look(self) -> ReporterLook:
         now, spark, effort = self.clock.now(), self.sample(), self.effort()
         seen = (self.progress.steps, spark)
-        is_quiet = self.progress.is_quiet(now)
         # A task on an executor counts as work: Spark itself notices when the executor dies, and the
         # job's timeout ends a task that hangs.
         is_work = effort.is_work or spark.runs_elsewhere
-        if seen != self._seen or is_work or is_quiet or self._advanced_at is None:
+        is_alive = is_work or self.progress.is_quiet(now)
+        if seen != self._seen or is_alive or self._advanced_at is None:
             self._advanced_at = now
         # After the clock was set back a stall would be noticed later by as much.
         self._advanced_at = min(self._advanced_at, now)
         self._seen = seen
+        is_waiting = self.progress.phase is Phase.RUNNING and spark.waits_for_executors
         news: dict[str, Any] = {
-            "phase": self._phase(spark).value,
+            "phase": (Phase.WAITING if is_waiting else self.progress.phase).value,
             "fraction": self.progress.fraction(spark),
             "note": self.progress.note,
             "tasks": [spark.done, spark.total],
@@ -352,28 +347,21 @@ class Reporter:
     def _write(self, look: ReporterLook) -> None:
         try:
             lease = self.leases.report(
-                transitions.report_progress(self.attempt, look.document, look.advanced_at, look.at)
+                transitions.report_progress(
+                    self.attempt, look.news | look.load, look.advanced_at, look.at
+                )
             )
         except LeaseChangedError as error:
             stop_as_refused(self.stop, error, self.attempt)
         except (ClientError, BotoCoreError) as error:
-            self._could_not_write(look.at, error)
+            # Work on: in an outage of DynamoDB nothing else can tell whether the job is still ours.
+            # The fence keeps an attempt that has lost its lease from committing.
+            silent_s = (look.at - (self._written_at or look.at)).total_seconds()
+            logger.warning(
+                "could not report progress",
+                extra={"error": type(error).__name__, "silent_s": silent_s},
+            )
         else:
             self._written, self._written_at = look, look.at
             if lease.cancel_requested_at is not None:
                 self.stop.request(StopReason.CANCELLED, "cancelled on request")
-
-    def _phase(self, spark: SparkSample) -> Phase:
-        is_running = self.progress.phase is Phase.RUNNING
-        is_waiting = is_running and spark.waits_for_executors
-        return Phase.WAITING if is_waiting else self.progress.phase
-
-    def _could_not_write(self, now: datetime, error: Exception) -> None:
-        """Work on: in an outage of DynamoDB nothing else can tell whether the job is still ours.
-
-        The fence keeps an attempt that has lost its lease from committing.
-        """
-        silent_s = (now - (self._written_at or now)).total_seconds()
-        logger.warning(
-            "could not report progress", extra={"error": type(error).__name__, "silent_s": silent_s}
-        )

@@ -42,6 +42,7 @@ from longhaul.saved.record import (
     MAX_PARTS,
     MAX_STATE_BYTES,
     VERSION,
+    FolderFile,
     Record,
     SavedDataset,
     SavedFolder,
@@ -119,10 +120,7 @@ class LeaseRecords:
 
     def pinned(self, work: Work, files: Callable[[], Mapping[str, str]]) -> Mapping[str, TableRead]:
         """The versions in which the attempt reads tables (`longhaul.saved.record.pinned`)."""
-        try:
-            record = self.load()
-        except UnusableRecordError:
-            return {}
+        record = self._first
         if record is None or not record.tables:
             return {}
         return pinned(record, work, files())
@@ -270,6 +268,7 @@ class Saving:
         Raises:
             PermanentJobError: the attempt has asked for too many.
         """
+        kind = "checkpoint" if dataset == CHECKPOINTS else "part"
         self._asked.add((dataset, part))
         if len(self._asked) > MAX_PARTS:
             raise PermanentJobError(
@@ -277,9 +276,9 @@ class Saving:
             )
         stored = self._record.parts.get(dataset, {}).get(part)
         if stored is not None and fits(stored) and stored.made_by == self.made_by(version):
-            if dataset == CHECKPOINTS:
+            if kind == "checkpoint":
                 self.progress.say(f"going on from checkpoint {part}")
-            self._note_taken_over("checkpoint" if dataset == CHECKPOINTS else "part")
+            self._note_taken_over(kind)
             return stored, True
         place = self.new_place()
         found = write(self.files.folder(place))
@@ -296,8 +295,7 @@ class Saving:
         )
         with self._alone():  # another thread's save may go on: the next one takes this
             self._late[dataset, part] = written
-        is_checkpoint = dataset == CHECKPOINTS
-        what = f"checkpoint {part}" if is_checkpoint else f"part {part} of dataset {dataset}"
+        what = f"part {part} of dataset {dataset}" if kind == "part" else f"checkpoint {part}"
         if self._store_now(what):
             return self._record.parts[dataset][part], True
         return written, False
@@ -309,17 +307,6 @@ class Saving:
     def made_by(self, version: str | None) -> str:
         """What a frame or folder is known by: the job's code, or a version in its place."""
         return f"{CODE}{self.work.code}" if version is None else f"{VERSION}{version}"
-
-    def _asked_for(
-        self, parts: Mapping[str, Mapping[str, SavedDataset]]
-    ) -> dict[str, dict[str, SavedDataset]]:
-        """Without the parts of earlier attempts that this one has not asked for."""
-        return {
-            dataset: {
-                part: each for part, each in of_dataset.items() if (dataset, part) in self._asked
-            }
-            for dataset, of_dataset in parts.items()
-        }
 
     def job_folder(self, name: str, version: str | None) -> Path:
         """The job's folder of that name, with what was stored.
@@ -339,11 +326,12 @@ class Saving:
                 return folder.folder
             folder = JobFolder(self.objects, self.folder / name)
             stored = self._record.folders.get(name)
-            is_usable = stored is not None and stored.made_by == made_by
-            if stored is not None and is_usable:
+            files: Mapping[str, FolderFile] = {}
+            if stored is not None and stored.made_by == made_by:
                 self._note_taken_over("folder")
+                files = stored.files
             with self._waiting():
-                folder.restore(stored.files if stored is not None and is_usable else {})
+                folder.restore(files)
             self._folders[name] = made_by, folder
             return folder.folder
 
@@ -394,8 +382,13 @@ class Saving:
             files = self.files.store(written.place)
             stored = written.model_copy(update={"files": files})
             parts.setdefault(dataset, {})[part] = stored
+        asked = self._asked
         if sum(map(len, parts.values())) > MAX_PARTS:
-            parts = self._asked_for(parts)
+            # Without those of earlier attempts that this one has not asked for.
+            parts = {
+                dataset: {part: of_dataset[part] for part in of_dataset if (dataset, part) in asked}
+                for dataset, of_dataset in parts.items()
+            }
         return record.model_copy(update={"parts": parts})
 
     def _with_folders(self, record: Record) -> Record:

@@ -17,10 +17,10 @@ import logging
 import re
 import runpy
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
@@ -37,8 +37,6 @@ _PLACE: Final = re.compile(r"\{(?:(inputs|outputs?|folder)(?:\.([^{}]*))?|(resul
 _MAX_REPORT_BYTES: Final = 1024 * 1024  # more is no result, but data
 
 logger = logging.getLogger(__name__)
-
-FolderT = TypeVar("FolderT")
 
 Places = dict[tuple[str, str], Folder]
 """The folders that become datasets, by their name and that of their output; "" is the main one."""
@@ -58,9 +56,10 @@ def run_script(file: Path, job: RunningJob[ScriptParams]) -> None:
         ExitError: it exits with another code than 0.
         Exception: as the script raises it.
     """
-    job.require_prefix()
     places: Places = {(MAIN, ""): job.folder_of(MAIN)}
     argv = [_filled(word, job, places) for word in job.params.argv]
+    for _, output in places:
+        job.require_prefix(output)
     with _keeping_folders(job), heeding_exits(), _as_main(file, argv):
         runpy.run_path(str(file), run_name="__main__")
     # Rows are not counted: they would have to be read once more.
@@ -142,13 +141,13 @@ def _filled(word: str, job: RunningJob[Any], places: Places) -> str:
             return str(job.reports / match[3])
         if kind == "folder":
             if name is None:
-                raise PermanentJobError("params.argv: {folder} needs a name: {folder.NAME}")
-            return str(_named(job.folder, name))
+                raise PermanentJobError("{folder} needs a name: {folder.NAME}")
+            return str(job.folder(name))
         if kind == "inputs":
             if name not in job.staged:
                 # Without its braces: the log leaves the values of parameters out.
                 raise PermanentJobError(
-                    f"params.argv: {name or ''!r} is no input of the request; given:"
+                    f"{name or ''!r} is no input of the request; given:"
                     f" {', '.join(sorted(job.staged)) or 'none'}"
                 )
             return local_path(job.path_of_input(name))
@@ -158,11 +157,10 @@ def _filled(word: str, job: RunningJob[Any], places: Places) -> str:
             if output not in job.outputs:
                 known = ", ".join(sorted(job.outputs)) or "none"
                 raise PermanentJobError(
-                    f"params.argv: {output!r} is no further output of the request; given: {known}"
+                    f"{output!r} is no further output of the request; given: {known}"
                 )
-            job.require_prefix(output)
             dataset = dataset or MAIN
-        folder = places[dataset, output] = _named(job.folder_of, dataset, output)
+        folder = places[dataset, output] = job.folder_of(dataset, output)
         if isinstance(folder, S3Folder):
             return folder.as_uri()
         # Spark wants to make the folder itself. A script that writes below it with `open` needs it.
@@ -171,13 +169,8 @@ def _filled(word: str, job: RunningJob[Any], places: Places) -> str:
         )
         return str(folder)
 
-    return _PLACE.sub(path, word)
-
-
-def _named(folder: Callable[..., FolderT], *names: str) -> FolderT:
-    """The folder of a name that an argument has."""
     try:
-        return folder(*names)
+        return _PLACE.sub(path, word)
     except PermanentJobError as error:
         raise PermanentJobError(f"params.argv: {error}") from error
 

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any, Protocol
 
@@ -74,24 +75,21 @@ class AwsSecretValues:
     def __init__(self, client: Callable[[str], Any]) -> None:
         """`client` makes boto3's client of a service: most stages have no secrets."""
         self._client = cache(client)
-        self._read: dict[tuple[str, str, str], str] = {}
+        self._value = cache(self._look_up)
 
     def read_secret(self, ref: SecretRef) -> str:
-        which = (ref.arn, ref.version_stage, ref.version_id)
-        if which not in self._read:
-            try:
-                self._read[which] = self._value(ref)
-            except ClientError as error:
-                code = code_of(error)
-                if not is_denied(error) and code not in _UNTIL_MENDED:
-                    raise
-                raise SecretUnreadableError(
-                    f"the role of the stage cannot read {ref.arn}: {code}: {message_of(error)}"
-                ) from error
-        value = self._read[which]
+        try:
+            value = self._value(replace(ref, key=""))
+        except ClientError as error:
+            code = code_of(error)
+            if not is_denied(error) and code not in _UNTIL_MENDED:
+                raise
+            raise SecretUnreadableError(
+                f"the role of the stage cannot read {ref.arn}: {code}: {message_of(error)}"
+            ) from error
         return _of_key(value, ref) if ref.key else value
 
-    def _value(self, ref: SecretRef) -> str:
+    def _look_up(self, ref: SecretRef) -> str:
         client = self._client(ref.service)
         if ref.service == "ssm":
             found = client.get_parameter(Name=ref.arn, WithDecryption=True)["Parameter"]

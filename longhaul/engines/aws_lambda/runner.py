@@ -29,8 +29,8 @@ from longhaul.core.lease import AttemptId
 from longhaul.engines.aws_lambda.ends import MIB_PER_VCPU, ended, reference
 from longhaul.runner import json_logs
 from longhaul.runner.one_machine import carry_out
-from longhaul.runner.resources import Resources, resources
-from longhaul.runner.stopping import Stop, exit_with, stop_on_sigterm
+from longhaul.runner.resources import resources
+from longhaul.runner.stopping import Stop, children, exit_with, stop_on_sigterm
 from longhaul.runner.task import Task
 
 _SET_CHILD_SUBREAPER: Final = 36  # prctl(2)
@@ -104,16 +104,14 @@ class Forked:
         os.kill(self.pid, signal.SIGKILL)
 
 
-def _children() -> list[int]:
-    return [each.pid for each in psutil.Process().children(recursive=True)]
-
-
 @dataclass
 class ExecutionEnvironment:
     """What is left of an invocation for the next one: nothing of a job."""
 
     # No job's: they were there before the first.
-    spared: frozenset[int] = field(default_factory=lambda: frozenset(_children()))
+    spared: frozenset[int] = field(
+        default_factory=lambda: frozenset(each.pid for each in children())
+    )
     _fork: Any = field(default_factory=lambda: Forked)
 
     def run(self, event: dict[str, Any], context: InvocationContext) -> None:
@@ -216,10 +214,10 @@ def clean(folder: Path, spared: frozenset[int]) -> set[Path]:
 
     Returns what is left in `folder`, because it could not be deleted.
     """
-    while children := list(_processes(spared)):
-        for each in children:
+    while running := list(_processes(spared)):
+        for each in running:
             each.kill()
-        psutil.wait_procs(children)
+        psutil.wait_procs(running)
     for left in list(folder.iterdir()):
         with suppress(OSError):
             # Not followed: a link may lead to where we may not even look.
@@ -251,7 +249,7 @@ def _delete(folder: Path) -> None:
 
 
 def _processes(spared: Collection[int]) -> Iterator[psutil.Process]:
-    for each in psutil.Process().children(recursive=True):
+    for each in children():
         try:
             # The JVM reaps those that were its own.
             is_left_to_it = each.status() == psutil.STATUS_ZOMBIE and each.ppid() != os.getpid()
@@ -261,12 +259,9 @@ def _processes(spared: Collection[int]) -> Iterator[psutil.Process]:
             continue
 
 
-def _resources(memory_mib: int) -> Resources:
-    return resources(memory_mib / MIB_PER_VCPU, memory_mib)
-
-
 def main(task_ref: str, memory_mib: str) -> int:
     """Carry out the attempt that the environment names, and return the exit code."""
     stop, background = Stop(), Threads()
     stop_on_sigterm(stop, background)
-    return carry_out(Task(task_ref, _resources(int(memory_mib))), stop, background)
+    memory = int(memory_mib)
+    return carry_out(Task(task_ref, resources(memory / MIB_PER_VCPU, memory)), stop, background)

@@ -83,7 +83,7 @@ def _mark(elements: list[list[Field]], at: int, type_: IcebergType, id_: int | N
         return _mark(elements, at, type_.value_type, type_.value_id)
     if isinstance(type_, StructType):
         for _ in range(children):
-            name = _text(next(raw for number, _, raw in elements[at] if number == _NAME))
+            name = _Reader(next(raw for n, _, raw in elements[at] if n == _NAME)).text()
             column = type_.field_by_name(name)
             if column is None:
                 raise ValueError(f"the file has a column {name} that was not written")
@@ -174,7 +174,3 @@ def _struct(fields: list[Field]) -> bytes:
         )
         out, last = out + raw, number
     return bytes(out) + b"\0"
-
-
-def _text(raw: bytes) -> str:
-    return _Reader(raw).text()

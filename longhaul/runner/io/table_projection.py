@@ -97,28 +97,34 @@ class Projection:
                 f"{self.file} has no field ids, and the table no schema.name-mapping.default with"
                 " its columns: set that property, or rewrite the table (rewrite_data_files)"
             )
-        children = [
-            pa.repeat(_constant(self.constants[field.field_id], kind.type), len(rows))
-            if place is None and self.constants.get(field.field_id) is not None
-            else self._child(
-                rows, place, field.field_type, kind, self._mapped_fields(field.field_id), ""
-            )
-            for field, place, kind in zip(struct.fields, at, _fields(struct, ""), strict=True)
-        ]
+        children = self._children(rows, struct, self.names, "", self.constants)
         return pa.StructArray.from_arrays(children, fields=_fields(struct, ""))
 
-    def _child(
+    def _children(
         self,
         rows: pa.StructArray,
-        place: int | None,
-        wanted: IcebergType,
-        kind: pa.Field,
+        wanted: StructType,
         names: Sequence[MappedField],
         above: str,
-    ) -> pa.Array:
-        if place is None:
-            return pa.nulls(len(rows), kind.type)
-        return self._array(rows.field(place), wanted, names, f"{above}{kind.name}")
+        constants: Mapping[int, Any],
+    ) -> list[pa.Array]:
+        """The fields of a struct; of one that the file lacks its constant, or nulls."""
+        return [
+            _repeated(constants.get(field.field_id), kind.type, len(rows))
+            if place is None
+            else self._array(
+                rows.field(place),
+                field.field_type,
+                _mapped(names, field.field_id),
+                f"{above}{field.name}",
+            )
+            for field, kind, place in zip(
+                wanted.fields,
+                _fields(wanted, above),
+                self._places(rows.type, wanted, names),
+                strict=True,
+            )
+        ]
 
     def _array(
         self, array: pa.Array, wanted: IcebergType, names: Sequence[MappedField], path: str
@@ -127,20 +133,8 @@ class Projection:
         target = _type(wanted, path)
         match wanted:
             case StructType() if pa.types.is_struct(there):
+                children = self._children(array, wanted, names, f"{path}.", {})
                 kinds = _fields(wanted, f"{path}.")
-                children = [
-                    self._child(
-                        array,
-                        place,
-                        field.field_type,
-                        kind,
-                        _mapped(names, field.field_id),
-                        f"{path}.",
-                    )
-                    for field, kind, place in zip(
-                        wanted.fields, kinds, self._places(there, wanted, names), strict=True
-                    )
-                ]
                 return pa.StructArray.from_arrays(children, fields=kinds, mask=array.is_null())
             case ListType() if _is_list(there):
                 if not pa.types.is_list(there):  # as pyarrow's own writers remember
@@ -218,9 +212,6 @@ class Projection:
     @cached_property
     def _has_ids(self) -> bool:
         return any(_FIELD_ID in (field.metadata or {}) for field in self.source)
-
-    def _mapped_fields(self, field_id: int) -> Sequence[MappedField]:
-        return _mapped(self.names, field_id)
 
     def _places(
         self, there: pa.StructType, wanted: StructType, names: Sequence[MappedField]
@@ -303,5 +294,7 @@ def _mapped(names: Sequence[MappedField], field_id: int) -> Sequence[MappedField
     return next((each.fields for each in names if each.field_id == field_id), ())
 
 
-def _constant(value: Any, kind: pa.DataType) -> pa.Scalar:  # noqa: ANN401 - as manifests have it
-    return pa.scalar(str(value) if pa.types.is_string(kind) else value, kind)
+def _repeated(value: Any, kind: pa.DataType, size: int) -> pa.Array:  # noqa: ANN401 - as manifests have it
+    if value is None:
+        return pa.nulls(size, kind)
+    return pa.repeat(pa.scalar(str(value) if pa.types.is_string(kind) else value, kind), size)

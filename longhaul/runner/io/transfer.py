@@ -116,31 +116,22 @@ def transfer(
 
 
 def _finish(source: Source, future: "TransferFuture") -> None:
+    place = f"s3://{source.bucket}/{source.key}"
     try:
         future.result()
     except S3DownloadFailedError as error:
-        raise VanishedError(f"s3://{source.bucket}/{source.key}") from error
+        raise VanishedError(place) from error
     except RetriesExceededError as error:
         # Its own text does not say what failed, and its class not that the network did.
         raise ResponseStreamingError(error=error.last_exception) from error
     except ClientError as error:
-        meant = _translated(error, source)
-        if meant is error:  # an error that is its own cause has a stack without an end
-            raise
-        raise meant from error
-
-
-def _translated(error: ClientError, source: Source) -> Exception:
-    """What a refused transfer means, or the error itself if another try may help."""
-    match code_of(error):
-        case "404" | "NoSuchKey" | "PreconditionFailed":
-            return VanishedError(f"s3://{source.bucket}/{source.key}")
-        case "InvalidObjectState":
-            return PermanentJobError(
-                f"s3://{source.bucket}/{source.key} is archived: restore it, or leave it out, and"
-                " send the job again"
-            )
-    return error
+        if code_of(error) in ("404", "NoSuchKey", "PreconditionFailed"):
+            raise VanishedError(place) from error
+        if code_of(error) == "InvalidObjectState":
+            raise PermanentJobError(
+                f"{place} is archived: restore it, or leave it out, and send the job again"
+            ) from error
+        raise  # another try may help
 
 
 class _Known(BaseSubscriber):

@@ -191,9 +191,11 @@ class _JsonFile:
 class RowWriter(Protocol):
     """One open file."""
 
-    def write(self, batch: pa.RecordBatch) -> None: ...
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add rows."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Finish the file."""
 
 
 def _values(column: pa.Array, name: str) -> list[Any]:

@@ -109,13 +109,6 @@ def _plain(described: Any) -> Any:  # noqa: ANN401 - JSON of a schema
 
 
 def _plain_part(key: str, value: Any) -> Any:  # noqa: ANN401 - as above
-    match key:
-        case "metadata":
-            return _only(_COLLATIONS, value)
-        case "name":
-            return value
-    return _plain(value)
-
-
-def _only(name: str, metadata: dict[str, Any]) -> dict[str, Any]:
-    return {name: metadata[name]} if name in metadata else {}
+    if key == "metadata":
+        return {name: each for name, each in value.items() if name == _COLLATIONS}
+    return value if key == "name" else _plain(value)
