@@ -6,14 +6,15 @@ whole epoch milliseconds; values with a structure are JSON text; None and empty 
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
-from functools import cache
+from functools import cache, partial
 from itertools import accumulate, pairwise
 from math import isfinite
 from operator import attrgetter
-from typing import Any, NamedTuple, TypeVar, get_type_hints
+from typing import Any, NamedTuple, get_type_hints
 
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 from pydantic import TypeAdapter
@@ -37,7 +38,6 @@ from longhaul.core.store.table import ENDED, OPEN, PARTITION_KEY, SORT_KEY, TTL
 
 logger = logging.getLogger(__name__)
 
-T = TypeVar("T")
 Item = Mapping[str, Any]
 """Attribute name to typed value, as the low-level client takes it: `{"attempt": {"N": "1"}}`."""
 
@@ -138,9 +138,6 @@ class _Column(NamedTuple):
         is_empty = value in ((), {}) and not self.tells_none_from_empty
         return value is None or value is False or is_empty
 
-    def encode(self, row: Any) -> dict[str, Any]:  # noqa: ANN401 - a lease or a record
-        return serialize(self.codec.to_plain(self.get(row)))
-
 
 _json: Callable[[Any], str] = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
 
@@ -162,8 +159,7 @@ def _whole(plain: str, end: int = 2**53) -> int:
     return found
 
 
-def _run(plain: str) -> int:
-    return _whole(plain, _MAX_TIME)
+_run: Callable[[str], int] = partial(_whole, end=_MAX_TIME)
 
 
 def _moment(plain: str) -> datetime:
@@ -289,7 +285,11 @@ _OF_RECORD = {column.attribute: column for column in _RECORD_COLUMNS}
 
 def to_item(lease: Lease) -> dict[str, Any]:
     """The whole item, with the attributes that follow from the others."""
-    return _encoded(lease, _LEASE_COLUMNS) | lease_key(lease.key) | _derived(lease)
+    return _stored(lease) | lease_key(lease.key)
+
+
+def _stored(lease: Lease) -> dict[str, Any]:
+    return _encoded(lease, _LEASE_COLUMNS) | _derived(lease)
 
 
 def from_item(item: Item) -> Lease:
@@ -298,16 +298,13 @@ def from_item(item: Item) -> Lease:
     Raises:
         UnreadableRowError: a value has a form that this version does not know.
     """
-
-    def lease() -> Lease:
+    with _readable(item):
         found = _decoded(item, _BY_ATTRIBUTE)
         if output := found["attempt"].get("output"):
             found["attempt"]["output"] = output.at(found[None].get("places", {}))
         return Lease(
             **found[None], receive=Receive(**found["receive"]), attempt=Attempt(**found["attempt"])
         )
-
-    return _read(item, lease)
 
 
 def record_item(record: AttemptRecord) -> dict[str, Any]:
@@ -326,17 +323,15 @@ def record_from(item: Item) -> AttemptRecord:
     Raises:
         UnreadableRowError: a value has a form that this version does not know.
     """
-
-    def record() -> AttemptRecord:
+    with _readable(item):
         found = _decoded(item, _OF_RECORD)
         return AttemptRecord(**found[None], attempt=Attempt(**found["attempt"]))
 
-    return _read(item, record)
 
-
-def _read(item: Item, read: Callable[[], T]) -> T:
+@contextmanager
+def _readable(item: Item) -> Iterator[None]:
     try:
-        return read()
+        yield
     except Exception as error:  # noqa: BLE001 - what another version writes is not foreseen
         logger.error(  # noqa: TRY400 - without the values, which the traceback quotes
             "the row of %s cannot be read by this version",
@@ -359,19 +354,9 @@ def changes(before: Lease, after: Lease) -> tuple[dict[str, Any], list[str]]:
 
     An attribute that is equal in both is left alone.
     """
-    sets: dict[str, Any] = {}
-    removes = []
-    for column in _LEASE_COLUMNS:
-        old, new = column.get(before), column.get(after)
-        if old == new:
-            continue
-        if not column.is_left_out(new):
-            sets[column.attribute] = column.encode(after)
-        elif not column.is_left_out(old):
-            removes.append(column.attribute)
-    old_derived, new_derived = _derived(before), _derived(after)
-    sets |= {name: value for name, value in new_derived.items() if old_derived.get(name) != value}
-    return sets, removes + [name for name in old_derived if name not in new_derived]
+    old, new = _stored(before), _stored(after)
+    sets = {name: value for name, value in new.items() if old.get(name) != value}
+    return sets, [name for name in old if name not in new]
 
 
 def _derived(lease: Lease) -> dict[str, Any]:
@@ -390,9 +375,9 @@ def _derived(lease: Lease) -> dict[str, Any]:
 
 def _encoded(row: Lease | AttemptRecord, columns: Iterable[_Column]) -> dict[str, Any]:
     return {
-        column.attribute: column.encode(row)
+        column.attribute: serialize(column.codec.to_plain(value))
         for column in columns
-        if not column.is_left_out(column.get(row))
+        if not column.is_left_out(value := column.get(row))
     }
 
 

@@ -66,11 +66,9 @@ Where the value is None, the row must have none.
 
 _PAGE = 100
 _STAGES = "stages"  # no job's key, which has a #
-_EARLIER_TTL = "#ttl < :ttl"  # without one the row does not expire
-
 
 # Some names are DynamoDB's own words.
-_PLACEHOLDERS = {"#key": "key", "#state": "state", "#output": "output", "#ttl": "ttl"}
+_PLACEHOLDERS = {"#key": "key", "#state": "state", "#output": "output"}
 
 _TELLS_THE_WINNER: Final = {"ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
 
@@ -155,20 +153,26 @@ class DynamoLeases:
             [report.clears] if report.clears else [],
             add={report.counts: 1} if report.counts else None,
         )
-        request = self._request(report.attempt.key, update, *_condition(report.requires))
+        request = {
+            "Key": items.lease_key(report.attempt.key),
+            **_conditional(report.requires, update),
+            **_TELLS_THE_WINNER,
+        }
         try:
             with _refused():
-                row = self._records.update(**request, **_TELLS_THE_WINNER, ReturnValues="ALL_NEW")
+                row = self._records.update(**request, ReturnValues="ALL_NEW")
             return items.from_item(row)
         except LeaseChangedError as error:
             return own_write(error, report.is_own)
 
     def keep(self, key: str, now: datetime) -> None:
-        ttl = items.expiry(now)
-        update = update_expression({TTL: ttl})
-        request = self._request(key, update, [_EARLIER_TTL], {":ttl": ttl})
-        with suppress(LeaseChangedError):  # unfinished, gone, or it lives as long anyway
-            self._write("Update", request, ())
+        self._records.update_if(
+            "#ttl < :ttl",  # else it is unfinished, gone, or lives as long anyway
+            Key=items.lease_key(key),
+            UpdateExpression="SET #ttl = :ttl",
+            ExpressionAttributeNames={"#ttl": TTL},
+            ExpressionAttributeValues={":ttl": items.expiry(now)},
+        )
 
     def request_cancel(self, key: str, stage: str, at: datetime | None = None) -> Lease:
         """Of a job that has not been claimed yet, the mark is left for its claim to find."""
@@ -210,14 +214,14 @@ class DynamoLeases:
         if change.record is not None:
             record = items.record_item(change.record)
             others.append({"Put": {"TableName": self._records.table, "Item": record}})
-        clauses, values = _condition(change.requires)
         if change.before is None or change.is_whole:
-            put = {"Item": items.to_item(change.after), **condition(clauses, {}, values)}
+            put = {"Item": items.to_item(change.after), **_conditional(change.requires, {})}
             self._write("Put", put, others)
             return
         # It touches only what differs: a mark or a progress report written meanwhile stays.
         update = update_expression(*items.changes(change.before, change.after))
-        self._write("Update", self._request(change.after.key, update, clauses, values), others)
+        key = {"Key": items.lease_key(change.after.key)}
+        self._write("Update", key | _conditional(change.requires, update), others)
 
     def _write(
         self, kind: Literal["Put", "Update"], row: dict[str, Any], others: Sequence[Any]
@@ -239,21 +243,6 @@ class DynamoLeases:
             raise LeaseChangedError(_winner(reasons[0]))
         raise NoFreeSlotError
 
-    def _request(
-        self,
-        key: str,
-        update: Mapping[str, Any],
-        clauses: Iterable[str],
-        values: Mapping[str, Any],
-    ) -> dict[str, Any]:
-        names = update["ExpressionAttributeNames"]
-        values = update["ExpressionAttributeValues"] | values
-        return {
-            "Key": items.lease_key(key),
-            "UpdateExpression": update["UpdateExpression"],
-            **condition(clauses, names, values),
-        }
-
 
 @contextmanager
 def _refused() -> Iterator[None]:
@@ -266,9 +255,12 @@ def _refused() -> Iterator[None]:
         raise LeaseChangedError(_winner(error.response)) from error
 
 
-def _condition(requires: Requires) -> tuple[list[str], dict[str, Any]]:
-    """The clauses and the values that they compare."""
-    clauses, values = [], dict[str, Any]()
+def _conditional(requires: Requires, update: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a write, with the clauses and the values that they compare.
+
+    DynamoDB refuses empty and unused names and values.
+    """
+    clauses, values = [], dict(update.get("ExpressionAttributeValues", {}))
     for clause, value in requires.items():
         name = _COMPARED.get(clause)
         if name is not None and value is None:
@@ -281,21 +273,15 @@ def _condition(requires: Requires) -> tuple[list[str], dict[str, Any]]:
             values |= mine(value)
         elif name is not None:
             values[f":{name}"] = items.attributes({name: value})[name]
-    return clauses, values
-
-
-def condition(
-    clauses: Iterable[str], names: Mapping[str, str], values: Mapping[str, Any]
-) -> dict[str, Any]:
-    """The arguments of a conditional write: DynamoDB refuses empty and unused ones."""
     condition = " AND ".join(clauses)
-    used = {mark: name for mark, name in _PLACEHOLDERS.items() if mark in condition}
-    arguments: dict[str, Any] = {"ConditionExpression": condition}
-    if all_names := {**names, **used}:
-        arguments["ExpressionAttributeNames"] = all_names
-    if values:
-        arguments["ExpressionAttributeValues"] = values
-    return arguments
+    names = {mark: name for mark, name in _PLACEHOLDERS.items() if mark in condition}
+    arguments = {
+        **update,
+        "ConditionExpression": condition,
+        "ExpressionAttributeNames": {**update.get("ExpressionAttributeNames", {}), **names},
+        "ExpressionAttributeValues": values,
+    }
+    return {name: argument for name, argument in arguments.items() if argument}
 
 
 def own_write(error: LeaseChangedError, is_ours: Callable[[Lease], bool]) -> Lease:

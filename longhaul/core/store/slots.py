@@ -79,9 +79,9 @@ class DynamoSlots:
 
     def resume(self, stage: Stage, now: datetime) -> None:
         # The next gap between claims begins now: the pause is none.
-        self._update_if(
+        self._records.update_if(
             "attribute_exists(paused_at)",
-            stage,
+            Key=slots_key(stage.name),
             UpdateExpression="SET claimed_at = :now REMOVE paused_at",
             ExpressionAttributeValues=serialized({":now": milliseconds(now)}),
         )
@@ -101,7 +101,13 @@ class DynamoSlots:
         """The item keeps since when; every claim removes that, in its own transaction."""
         item = self._item(stage)
         if waiting and self.room_in(stage, item, now).free:
-            return self._blocked_since(stage, now)
+            item = self._update(
+                stage,
+                UpdateExpression="SET blocked_since = if_not_exists(blocked_since, :now)",
+                ExpressionAttributeValues=serialized({":now": milliseconds(now)}),
+                ReturnValues="ALL_NEW",
+            )
+            return max(0.0, (now - time_of(item["blocked_since"])).total_seconds())
         if "blocked_since" in item:
             self._update(stage, UpdateExpression="REMOVE blocked_since")
         return 0.0
@@ -153,15 +159,6 @@ class DynamoSlots:
         # Strongly: a dispatcher that reads of a slot that is taken tries to claim it again.
         return self._records.get(slots_key(stage.name)) or {}
 
-    def _blocked_since(self, stage: Stage, now: datetime) -> float:
-        answer = self._update(
-            stage,
-            UpdateExpression="SET blocked_since = if_not_exists(blocked_since, :now)",
-            ExpressionAttributeValues=serialized({":now": milliseconds(now)}),
-            ReturnValues="ALL_NEW",
-        )
-        return max(0.0, (now - time_of(answer["blocked_since"])).total_seconds())
-
     def _raise_limit(self, stage: Stage, limit: int, changed_at: Any, now: datetime) -> int:  # noqa: ANN401 - a typed value
         unchanged, raised = "limit_changed_at = :seen", ceil(limit * LIMIT_GROWTH)
         is_ours = self._set_limit(stage, raised, now, unchanged, {":seen": changed_at})
@@ -170,20 +167,16 @@ class DynamoSlots:
     def _set_limit(
         self, stage: Stage, limit: int, now: datetime, condition: str, values: Mapping[str, Any]
     ) -> bool:
-        """Whether the limit was changed."""
+        """Whether the limit was changed; another function may have been first."""
         update = update_expression(
             serialized({"effective_limit": limit, "limit_changed_at": milliseconds(now)})
         )
         update["ExpressionAttributeValues"] |= values
-        return self._update_if(condition, stage, **update)
+        key = slots_key(stage.name)
+        return self._records.update_if(condition, Key=key, **update) is not None
 
     def _update(self, stage: Stage, **request: Any) -> Mapping[str, Any]:  # noqa: ANN401 - UpdateItem's
         return self._records.update(Key=slots_key(stage.name), **request)
-
-    def _update_if(self, condition: str, stage: Stage, **request: Any) -> bool:  # noqa: ANN401 - as above
-        """Whether the condition held; another function may have been first."""
-        key = slots_key(stage.name)
-        return self._records.update_if(condition, Key=key, **request) is not None
 
 
 def slots_key(stage: str) -> dict[str, Any]:
