@@ -4,7 +4,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from longhaul.core.errors import TimeUpError
 
@@ -27,55 +27,52 @@ class Threads:
             return [task() for task in tasks]
         if within_s is not None and within_s <= 0:
             raise TimeUpError
-        return _Batch(tasks).run(at_once, within_s)
+        return _run_in_threads(tasks, at_once, within_s)
 
 
-class _Batch(Generic[T]):
-    """Tasks that some threads share."""
+def _run_in_threads(
+    tasks: Sequence[Callable[[], T]], at_once: int, within_s: float | None
+) -> list[T]:
+    waiting = deque(enumerate(tasks))
+    results: dict[int, T] = {}
+    errors: list[BaseException] = []
 
-    def __init__(self, tasks: Sequence[Callable[[], T]]) -> None:
-        self._count = len(tasks)
-        self._waiting = deque(enumerate(tasks))
-        self._results: dict[int, T] = {}
-        self._errors: list[BaseException] = []
-
-    def run(self, at_once: int, within_s: float | None) -> list[T]:
-        threads: list[threading.Thread] = []
-        for _ in range(min(at_once, self._count)):
-            thread = threading.Thread(target=self._work, name="batch", daemon=True)
+    def work() -> None:
+        while not errors:
             try:
-                thread.start()
-            except RuntimeError:  # no more can be had: those that there are do the work
-                if not threads:
-                    raise
-                break
-            threads.append(thread)
-        end = None if within_s is None else time.monotonic() + within_s
-        for thread in threads:
-            thread.join(None if end is None else max(0.0, end - time.monotonic()))
-        if any(thread.is_alive() for thread in threads):
-            self._waiting.clear()
-            raise TimeUpError
-        if self._errors:
-            error = self._errors[0]
-            # An error holds all that its callers held: a cycle would keep that until a collection.
-            self._errors.clear()
-            try:
-                raise error
-            finally:
-                del error
-        return [self._results[number] for number in range(self._count)]
-
-    def _work(self) -> None:
-        while not self._errors:
-            try:
-                number, task = self._waiting.popleft()
+                number, task = waiting.popleft()
             except IndexError:  # all are begun
                 return
             try:
-                self._results[number] = task()
+                results[number] = task()
             except BaseException as error:  # noqa: BLE001 - raised to the caller
-                self._errors.append(error)
+                errors.append(error)
+
+    threads: list[threading.Thread] = []
+    for _ in range(min(at_once, len(tasks))):
+        thread = threading.Thread(target=work, name="batch", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # no more can be had: those that there are do the work
+            if not threads:
+                raise
+            break
+        threads.append(thread)
+    end = None if within_s is None else time.monotonic() + within_s
+    for thread in threads:
+        thread.join(None if end is None else max(0.0, end - time.monotonic()))
+    if any(thread.is_alive() for thread in threads):
+        waiting.clear()
+        raise TimeUpError
+    if errors:
+        error = errors[0]
+        # An error holds all that its callers held: a cycle would keep that until a collection.
+        errors.clear()
+        try:
+            raise error
+        finally:
+            del error
+    return [results[number] for number in range(len(tasks))]
 
 
 class ThreadTimer:

@@ -83,7 +83,7 @@ from longhaul.core.request import JobRequest
 from longhaul.core.seams import Announcer, Descent
 from longhaul.core.settings import Stage
 from longhaul.core.settle import Settler
-from longhaul.core.settlement import INTERNAL_ERROR, cancel_waiting, explained
+from longhaul.core.settlement import INTERNAL_ERROR, end_cancelled, explained
 from longhaul.core.verdict import Evidence
 
 logger = Logger(child=True)
@@ -757,7 +757,7 @@ class Dispatcher:
 
     def _end_waiting(self, waiting: Lease, covered: JobMessage | None) -> Lease:
         """End a cancelled job; returns its row. `covered`: the message that ends with it."""
-        ended = cancel_waiting(waiting, self.context.clock.now())
+        ended = end_cancelled(waiting, self.context.clock.now())
         if covered is not None:
             # A cancel mark made before the first claim has no lineage and no names. Take the
             # message's, so that a correction keeps its place in the join, and is called alike.

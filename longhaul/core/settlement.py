@@ -70,10 +70,12 @@ def classify(lease: Lease, evidence: Evidence, engines: Engines) -> Verdict:
         return Verdict(OutcomeClass.SUCCEEDED, "output committed", stop_task=False)
     own = _OWN_ERRORS.get(evidence.error or "")
     result = attempt.result
-    if result is not None and result.attempt != attempt.number:
-        result = None
     was_our_stop = own is not None or evidence.error == "States.Timeout"
-    if result is not None and not (was_our_stop and result.kind == OutcomeClass.INTERRUPTED):
+    if (
+        result is not None
+        and result.attempt == attempt.number
+        and not (was_our_stop and result.kind == OutcomeClass.INTERRUPTED)
+    ):
         return Verdict(_class_of_kind(result.kind), result.error, stop)
     if own is OutcomeClass.STALLED and _fell_silent(lease):
         return Verdict(OutcomeClass.INTERRUPTED, evidence.cause, stop_task=True)
@@ -149,12 +151,13 @@ def _classify_refusal(lease: Lease, words: str) -> Verdict:
     """
     if lease.attempt.task_arn is not None:
         return Verdict(OutcomeClass.INTERRUPTED, words, stop_task=True)
+    advice = None
     if _ABOVE_THE_LIMIT.search(words):
-        advice = "no other try will help: take a smaller size, or have the account's quota raised"
-        return Verdict(OutcomeClass.PERMANENT, f"{advice} ({words})")
-    if _NOT_OFFERED.search(words):
-        advice = "no other try will help: the Region has no such task, take another size"
-        return Verdict(OutcomeClass.PERMANENT, f"{advice} ({words})")
+        advice = "take a smaller size, or have the account's quota raised"
+    elif _NOT_OFFERED.search(words):
+        advice = "the Region has no such task, take another size"
+    if advice is not None:
+        return Verdict(OutcomeClass.PERMANENT, f"no other try will help: {advice} ({words})")
     if says_passing(words):
         return Verdict(OutcomeClass.NOT_PLACED, words)
     return Verdict(OutcomeClass.REFUSED, f"AWS refuses the task, not for lack of room ({words})")
@@ -228,8 +231,8 @@ def dead(row: Lease) -> Lease:
     return replace(row, state=State.DEAD, owed=(Owed.DEAD_LETTER, Owed.DELETE))
 
 
-def cancel_waiting(lease: Lease, now: datetime) -> Lease:
-    """The row of a job that was cancelled between attempts."""
+def end_cancelled(lease: Lease, now: datetime) -> Lease:
+    """The row of a job that ends, between attempts or with its attempt, because of a cancel."""
     return replace(
         lease,
         state=State.CANCELLED,
@@ -329,10 +332,13 @@ def decide_settle(
     `stopped`: what the engine said of its task, if `why_stop` had it stopped.
     """
     verdict = _verdict(lease, evidence, engines)
-    if stopped is not None and (ended := _own_end(verdict, stopped)):
-        verdict, evidence = _verdict(lease, ended, engines), ended
-    elif stopped is not None:
+    if stopped is not None:
         verdict = replace(verdict, gone_by=stopped.gone_by)
+        if stopped.ended_as and verdict.kind in (OutcomeClass.STALLED, OutcomeClass.TIMED_OUT):
+            # A task without progress had ended by itself, which Step Functions does not know yet.
+            # Its own end says whose fault it was.
+            evidence = stopped.ended_as
+            verdict = _verdict(lease, evidence, engines)
     stage = settings.stage_or_removed(lease.stage)
     if stage.is_removed:
         verdict = without_retry(verdict)
@@ -352,15 +358,6 @@ def _verdict(lease: Lease, evidence: Evidence, engines: Engines) -> Verdict:
             OutcomeClass.INTERRUPTED, f"a second task withdrew: {verdict.detail}", stop_task=True
         )
     return verdict
-
-
-def _own_end(verdict: Verdict, stopped: StoppedTask) -> Evidence | None:
-    """How a task without progress had ended by itself, which Step Functions does not know yet.
-
-    Its own end says whose fault it was.
-    """
-    is_silent = verdict.kind in (OutcomeClass.STALLED, OutcomeClass.TIMED_OUT)
-    return stopped.ended_as if is_silent else None
 
 
 def after_verdict(
@@ -392,15 +389,7 @@ def after_verdict(
         owed = (*publish, *follow_ons, Owed.DELETE)
         return Settlement(replace(row, state=State.SUCCEEDED, owed=owed, last_error=None), verdict)
     if verdict.kind is OutcomeClass.CANCELLED or lease.cancel_requested_at:
-        return Settlement(
-            replace(
-                row,
-                state=State.CANCELLED,
-                owed=(Owed.DELETE,),
-                last_class=OutcomeClass.CANCELLED.value,
-            ),
-            verdict,
-        )
+        return Settlement(end_cancelled(row, now), verdict)
     if verdict.kind in (OutcomeClass.NOT_PLACED, OutcomeClass.REFUSED):
         return _not_placed(row, verdict, timing, now, rng)
     row = replace(row, unplaced_since=None)
@@ -482,9 +471,8 @@ def _released(
 
 def _no_larger_disk(execution: ExecutionInput) -> str:
     largest = f"{execution.size} is the largest size that the stage allows"
-    if execution.engine == "emr-serverless":
-        return f"{largest}; split the inputs over several jobs"
-    return f"{largest}; use the engine emr-serverless, or split the inputs over several jobs"
+    others = "" if execution.engine == "emr-serverless" else "use the engine emr-serverless, or "
+    return f"{largest}; {others}split the inputs over several jobs"
 
 
 def _next_size(execution: ExecutionInput, largest: SizeName) -> ExecutionInput:
@@ -522,9 +510,7 @@ def given_up(lease: Lease, error: Exception, now: datetime) -> Lease:
         State.RELEASED: "its next attempt could not be started",
     }.get(lease.state, f"after it had ended, this failed: {', '.join(lease.owed)}")
     return replace(
-        lease,
-        state=State.DEAD,
-        owed=(Owed.DEAD_LETTER, Owed.DELETE),
+        dead(lease),
         settled_attempt=max(lease.settled_attempt, lease.attempt.number),
         settled_at=now,
         last_class=INTERNAL_ERROR,

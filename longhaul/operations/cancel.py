@@ -7,7 +7,7 @@ from longhaul.core import transitions
 from longhaul.core.errors import LeaseChangedError
 from longhaul.core.lease import Lease, State, job_key
 from longhaul.core.ports import Leases
-from longhaul.core.settlement import cancel_waiting
+from longhaul.core.settlement import end_cancelled
 
 if TYPE_CHECKING:
     from longhaul.core.finish import Finisher
@@ -30,7 +30,7 @@ class Canceller:
         row = self.leases.request_cancel(job_key(stage, job_id), stage)
         if row.state is not State.RELEASED or row.is_mark:
             return row
-        cancelled = cancel_waiting(row, self.leases.aws_time())
+        cancelled = end_cancelled(row, self.leases.aws_time())
         try:
             self.leases.apply(transitions.end_waiting(row, cancelled))
         except LeaseChangedError as error:

@@ -9,7 +9,7 @@ from longhaul.core import transitions
 from longhaul.core.descent import Lineage
 from longhaul.core.lease import Lease, Owed, State
 from longhaul.core.message import Message
-from longhaul.core.settlement import cancel_waiting
+from longhaul.core.settlement import end_cancelled
 from longhaul.core.verdict import OutcomeClass
 from tests.builders import BODY, changed, stage, there
 from tests.cli.conftest import World
@@ -81,7 +81,7 @@ def test_a_label_that_may_be_the_id_of_a_queued_job_cancels_nothing(world: World
 def end_mark(world: World, key: str) -> None:
     """The message of the job has come."""
     mark = there(world.parts.leases.load(key))
-    ended = cancel_waiting(mark, world.clock.now())
+    ended = end_cancelled(mark, world.clock.now())
     world.parts.leases.apply(transitions.end_waiting(mark, ended))
     world.parts.leases.apply(transitions.strike(ended, Owed.DELETE, world.clock.now()))
 

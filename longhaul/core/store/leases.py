@@ -281,7 +281,7 @@ def _conditional(requires: Requires, update: Mapping[str, Any]) -> dict[str, Any
         "ExpressionAttributeNames": {**update.get("ExpressionAttributeNames", {}), **names},
         "ExpressionAttributeValues": values,
     }
-    return {name: argument for name, argument in arguments.items() if argument}
+    return {name: argument for name, argument in arguments.items() if argument != {}}
 
 
 def own_write(error: LeaseChangedError, is_ours: Callable[[Lease], bool]) -> Lease:
