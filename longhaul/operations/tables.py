@@ -10,7 +10,7 @@ from pyiceberg.table.snapshots import Snapshot
 
 from longhaul.core.places import SCHEME, TablePath
 from longhaul.operations.errors import NoSuchTableError
-from longhaul.outputs.iceberg.catalog import OccupiedError, Tables
+from longhaul.outputs.iceberg.catalog import OccupiedError, Tables, partition_fields
 from longhaul.outputs.iceberg.history import TOKEN, summary_of
 from longhaul.outputs.lineage import JOB
 
@@ -102,8 +102,7 @@ def version_of(snapshot: Snapshot) -> Mapping[str, Any]:
 
 def partitions_of(table: Table) -> list[str]:
     """Such as `origin` and `day(at)`."""
-    found = []
-    for field in table.spec().fields:
-        column, transform = table.schema().find_column_name(field.source_id), str(field.transform)
-        found.append(f"{column}" if transform == "identity" else f"{transform}({column})")
-    return found
+    return [
+        f"{column}" if transform == "identity" else f"{transform}({column})"
+        for column, transform in partition_fields(table)
+    ]

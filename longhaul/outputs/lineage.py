@@ -33,7 +33,10 @@ MAX_PROPERTY_CHARS: Final = 4_096
 """Characters of a property in a snapshot's summary: each later version of the table repeats it."""
 
 _MAX_WRITERS: Final = 10  # of one input: a glob may match a thousand outputs
-_MAX_COUNT: Final = 2**63 - 1
+# A forged number must not make what follows from it one that no reader takes. No count is longer.
+MAX_COUNT: Final = 2**63 - 1
+# No key, id or token is longer.
+MAX_TEXT: Final = 2_048
 
 JOB: Final = "longhaul.job"
 """In a snapshot's summary: the key of the job. A token has only its hash. So the further ones."""
@@ -44,14 +47,13 @@ INPUTS: Final = "longhaul.inputs"
 LEFT_OUT: Final = "longhaul.inputs-left-out"
 RESULTS: Final = "longhaul.results"
 
-Text = Annotated[str, Field(max_length=2_048)]
-Count = Annotated[int, Field(ge=0, le=_MAX_COUNT)]
+Text = Annotated[str, Field(max_length=MAX_TEXT)]
+Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 
 
-class Writer(Model):
-    """The attempt that wrote what was read at a place, an output's prefix or a table."""
+class ByAttempt(Model):
+    """What an attempt wrote."""
 
-    place: Text
     key: Text
     run: Count
     attempt: Count
@@ -59,6 +61,12 @@ class Writer(Model):
     @property
     def id(self) -> AttemptId:
         return AttemptId(self.key, self.run, self.attempt)
+
+
+class Writer(ByAttempt):
+    """The attempt that wrote what was read at a place, an output's prefix or a table."""
+
+    place: Text
 
 
 class InputRead(Model):
@@ -86,19 +94,12 @@ class InputRead(Model):
         return self.etag.strip('"') if self.etag else self.digest
 
 
-class Origin(Model):
+class Origin(ByAttempt):
     """An attempt that wrote part of an output, when it did, and what it had read."""
 
-    key: Text
-    run: Count
-    attempt: Count
     at: datetime | None = None
     inputs: Annotated[tuple[InputRead, ...], Field(max_length=MAX_INPUTS, fail_fast=True)] = ()
     left_out: Count = 0  # further inputs, which are not named
-
-    @property
-    def id(self) -> AttemptId:
-        return AttemptId(self.key, self.run, self.attempt)
 
 
 def requested(name: str, path: str) -> InputRead:

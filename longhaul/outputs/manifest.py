@@ -19,10 +19,17 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator
 
-from longhaul.core.lease import AttemptId
 from longhaul.core.places import MAX_BESIDE, TablePath, data_folder
 from longhaul.core.settings import Mode, Model
-from longhaul.outputs.lineage import MAX_ORIGINS, Origin
+from longhaul.outputs.lineage import (
+    MAX_COUNT,
+    MAX_ORIGINS,
+    MAX_TEXT,
+    ByAttempt,
+    Count,
+    Origin,
+    Text,
+)
 from longhaul.outputs.partitions import PartitionBy
 
 MANIFEST: Final = "_SUCCESS"
@@ -39,9 +46,6 @@ MAX_FILES: Final = 100_000
 
 # A forged size must not get into sums that the table or a float cannot hold. S3's limit is less.
 _MAX_FILE_BYTES: Final = 2**50
-
-# A forged number must not make what follows from it one that no reader takes. No count is longer.
-_MAX_COUNT: Final = 2**63 - 1
 
 # Columns of a dataset whose types are kept; of one with more none.
 MAX_TYPED: Final = 5_000
@@ -79,7 +83,7 @@ def relative(path: str) -> str:
 
 def is_typed(column: str, type_: object) -> bool:
     """Whether a manifest says the type of such a column."""
-    return len(column) <= _MAX_TEXT and isinstance(type_, str) and _IS_TYPE(type_) is not None
+    return len(column) <= MAX_TEXT and isinstance(type_, str) and _IS_TYPE(type_) is not None
 
 
 def carries_token(path: str) -> bool:
@@ -111,14 +115,10 @@ _OF_FILES: Final = Field(max_length=2 * MAX_FILES, fail_fast=True)
 _OF_PARTS: Final = Field(max_length=10_000, fail_fast=True)  # S3's limit of an upload
 _OF_OUTPUTS: Final = Field(max_length=MAX_BESIDE, fail_fast=True)
 
-# No key, id or token is longer.
-_MAX_TEXT: Final = 2_048
-Text = Annotated[str, Field(max_length=_MAX_TEXT)]
 RelativePath = Annotated[Text, AfterValidator(relative)]
 # As Spark's JSON of a schema names it.
 TypeName = Annotated[str, Field(pattern=rf"^({_TYPE})$")]
 FileSize = Annotated[int, Field(ge=0, le=_MAX_FILE_BYTES)]
-Count = Annotated[int, Field(ge=0, le=_MAX_COUNT)]
 
 
 MAX_STATISTICS: Final = 200_000
@@ -185,16 +185,13 @@ class ManifestFile(Model):
     dataset: Text = MAIN
 
 
-class Manifest(Model):
+class Manifest(ByAttempt):
     """Content of `_SUCCESS`: the files of the output, and row counts by dataset where known.
 
     Key, run and attempt are those of the latest publisher.
     """
 
     version: Literal[1] = 1
-    key: Text
-    run: Count
-    attempt: Count
     # Twice as many as one job writes: appends that come at once may each see room for their files.
     files: Annotated[tuple[ManifestFile, ...], _OF_FILES]
     rows: Annotated[dict[Text, Count], Field(max_length=2 * MAX_FILES)] = Field(
@@ -218,7 +215,7 @@ class Manifest(Model):
 
     @property
     def token(self) -> str:
-        return AttemptId(self.key, self.run, self.attempt).token
+        return self.id.token
 
     def tells_of(self, token: str) -> bool:
         """Whether that attempt's output is, or was, part of this one.
@@ -361,20 +358,17 @@ def merged(pending: PendingOutput, current: Manifest | None) -> Manifest:
     gone = set(pending.replaces)
     kept = [file for file in current.files if file.path not in gone] if current else []
     appends = pending.mode == "append"
+    published = (current.published or (current.token,)) if current else ()
     return pending.manifest.model_copy(
         update={
             "files": (*kept, *pending.manifest.files),
             "rows": _rows(pending.manifest, current, kept),
             "types": _types(pending.manifest, current, kept),
             "base": (current.base if current else None) if appends else pending.token,
-            "published": ((*_published(current), pending.token))[-_PUBLISHED_KEPT:],
+            "published": (*published, pending.token)[-_PUBLISHED_KEPT:],
             "origins": (*_origins(current, kept), *pending.manifest.origins)[-MAX_ORIGINS:],
         }
     )
-
-
-def _published(current: Manifest | None) -> tuple[str, ...]:
-    return (current.published or (current.token,)) if current else ()
 
 
 def _origins(current: Manifest | None, kept: list[ManifestFile]) -> Iterator[Origin]:
@@ -416,6 +410,6 @@ def _rows(ours: Manifest, current: Manifest | None, kept: list[ManifestFile]) ->
         if ours.of_dataset(dataset):
             terms.append(ours.rows.get(dataset))
         known = [term for term in terms if term is not None]
-        if len(known) == len(terms) and sum(known) <= _MAX_COUNT:
+        if len(known) == len(terms) and sum(known) <= MAX_COUNT:
             counts[dataset] = sum(known)
     return dict(sorted(counts.items()))

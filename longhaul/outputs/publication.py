@@ -21,7 +21,7 @@ from longhaul.core.lease import AttemptId, Lease, State
 from longhaul.core.metrics import Metric, StageMetric
 from longhaul.core.ports import Context
 from longhaul.core.settlement import reopened
-from longhaul.core.sweep import Sweep, SweepReport
+from longhaul.core.sweep import Sweep
 from longhaul.outputs.pending import Publisher, decide_pending
 
 logger = Logger(child=True)
@@ -95,18 +95,16 @@ class Publication:
             cleared = []
             for attempt in page:
                 with sweep.guard(attempt):
-                    if self._is_cleared(attempt, rows.get(attempt.key), sweep.report):
+                    row, now = rows.get(attempt.key), self.context.clock.now()
+                    decision = decide_pending(attempt, row, self.context.timing, now)
+                    if decision == "abort":
+                        self.publisher.discard(attempt)
+                        sweep.report.discarded += 1
+                    if decision != "keep":
                         cleared.append(attempt)
             if cleared:
                 with sweep.guard(cleared[0]):
                     self.publisher.strike_off(cleared)
-
-    def _is_cleared(self, attempt: AttemptId, row: Lease | None, report: SweepReport) -> bool:
-        decision = decide_pending(attempt, row, self.context.timing, self.context.clock.now())
-        if decision == "abort":
-            self.publisher.discard(attempt)
-            report.discarded += 1
-        return decision != "keep"
 
 
 def _measured(before: Lease, after: Lease) -> dict[Metric, float]:

@@ -17,12 +17,11 @@ rule.
 """
 
 import logging
-import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 from pydantic import ValidationError
@@ -40,6 +39,7 @@ from longhaul.core.lease import AttemptId
 from longhaul.core.objects import MAX_BYTES, delete_keys, json_of, objects_below
 from longhaul.core.places import DataPath
 from longhaul.core.ports import Background, Clock
+from longhaul.outputs.contention import conflict_wait_s
 from longhaul.outputs.lineage import Origin, marks
 from longhaul.outputs.manifest import (
     MANIFEST,
@@ -69,17 +69,8 @@ _AT_ONCE = 16  # completing is waiting: S3 needs up to seconds for each
 # round one of the competing publishers gets through.
 _CHANGED_MEANWHILE = {"PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey"}
 _CONFLICT_TRIES = 12
-_CONFLICT_WAIT_S = 0.2
-_CONFLICT_WAIT_CAP_S = 3.0
 
 logger = logging.getLogger(__name__)
-
-
-class S3Condition(TypedDict, total=False):
-    """Arguments of a conditional PUT."""
-
-    IfMatch: str
-    IfNoneMatch: str
 
 
 Found = tuple[Manifest, str] | tuple[None, str | None]
@@ -399,15 +390,14 @@ class S3Publisher:
         REPLACED, OCCUPIED: it must not become visible.
         """
         place = DataPath.on_s3(pending.prefix)
-        for _ in retrying(
-            _CONFLICT_TRIES, self._clock.sleep, lambda n: _conflict_wait_s(pending.token, n)
-        ):
+        wait_s = partial(conflict_wait_s, pending.token)
+        for _ in retrying(_CONFLICT_TRIES, self._clock.sleep, wait_s):
             current, etag = found or self._manifest_of(pending)
             found = None  # if that is not the one any more
             standing = decide_switch(pending, current, etag)
             if standing is not Switch.DUE:
                 return standing
-            condition: S3Condition = {"IfNoneMatch": "*"} if etag is None else {"IfMatch": etag}
+            condition: dict[str, Any] = {"IfNoneMatch": "*"} if etag is None else {"IfMatch": etag}
             try:
                 self._s3.put_object(
                     Bucket=place.bucket,
@@ -446,12 +436,6 @@ def _marks(manifest: Manifest) -> dict[str, str]:
     }
 
 
-def _conflict_wait_s(token: str, tries: int) -> float:
-    """Grows, and differs between attempts, so that publishers that collided part."""
-    spread = zlib.crc32(f"{token} {tries}".encode()) / 2**32
-    return min(_CONFLICT_WAIT_CAP_S, _CONFLICT_WAIT_S * (1 << tries)) * spread
-
-
 def read_manifest(client: "S3Client", bucket: str, prefix: str) -> Found:
     """The manifest under a prefix and its ETag.
 
@@ -460,9 +444,8 @@ def read_manifest(client: "S3Client", bucket: str, prefix: str) -> Found:
     answer = _get(client, bucket, prefix + MANIFEST)
     if answer is None:
         return None, None
-    body = json_of(answer, MAX_BYTES)
-    if body is None:
-        return None, answer["ETag"]
+    # One that is too large to be read is none of ours, as an empty one is.
+    body = json_of(answer, MAX_BYTES) or b""
     try:
         return Manifest.model_validate_json(body, extra="ignore"), answer["ETag"]
     except ValidationError:

@@ -22,7 +22,8 @@ from longhaul.core.claim import KEPT_FOR_REDRIVE, goes_on
 from longhaul.core.lease import AttemptId, Lease, Owed, State, folder_name, key_of_folder
 from longhaul.core.places import INTERNAL_PREFIX
 from longhaul.core.settings import Model
-from longhaul.outputs.manifest import Count, FileSize, RelativePath, Text
+from longhaul.outputs.lineage import Count, Text
+from longhaul.outputs.manifest import FileSize, RelativePath
 from longhaul.outputs.partitions import PartitionBy
 
 PREFIX: Final = f"{INTERNAL_PREFIX}saved/"

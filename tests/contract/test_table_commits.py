@@ -31,12 +31,12 @@ from pyiceberg.types import (
 from longhaul.core.errors import TimeUpError, TornOutputError, VoidCommitError
 from longhaul.core.lease import AttemptId
 from longhaul.core.places import TablePath
+from longhaul.outputs.contention import conflict_wait_s
 from longhaul.outputs.iceberg.catalog import OccupiedError, Tables
 from longhaul.outputs.iceberg.columns import evolve, with_ids
 from longhaul.outputs.iceberg.commits import (
     TablePublisher,
     commit_once,
-    conflict_wait_s,
 )
 from longhaul.outputs.manifest import ColumnStatistics, PendingTable, Switch, TableFile
 from longhaul.outputs.partitions import PartitionBy

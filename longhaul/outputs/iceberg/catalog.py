@@ -1,6 +1,6 @@
 """The Glue catalog, and a table in it as Longhaul may use it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -104,6 +104,12 @@ class Tables:
         return True
 
 
+def partition_fields(table: Table) -> Iterator[tuple[str | None, str]]:
+    """The columns by which the table is partitioned, each with its transform in Iceberg's words."""
+    for field in table.spec().fields:
+        yield table.schema().find_column_name(field.source_id), str(field.transform)
+
+
 def partition_of(table: Table) -> tuple[PartitionBy, ...]:
     """How the table is partitioned.
 
@@ -111,8 +117,7 @@ def partition_of(table: Table) -> tuple[PartitionBy, ...]:
         OccupiedError: in a way in which Spark alone cannot split rows.
     """
     found = []
-    for field in table.spec().fields:
-        column, transform = table.schema().find_column_name(field.source_id), str(field.transform)
+    for column, transform in partition_fields(table):
         if transform not in get_args(Transform) or not column or "." in column:
             raise OccupiedError(
                 f"{'.'.join(table.name())} is partitioned by {transform}({column}): Longhaul can"

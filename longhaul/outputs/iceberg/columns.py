@@ -4,7 +4,7 @@ Columns that the table lacks are added, and types widened where Iceberg allows i
 table's own becomes optional or goes away.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from pyiceberg.exceptions import ValidationError
 from pyiceberg.schema import Schema
@@ -66,10 +66,7 @@ def evolve(transaction: Transaction, written: Schema, without_null: Collection[s
 
 def with_ids(written: Schema, schema: Schema) -> Schema:
     """The written columns with the field ids of the table's, which has them all."""
-    struct = _numbered(written.as_struct(), schema.as_struct())
-    if not isinstance(struct, StructType):
-        raise TypeError("columns are a struct")
-    return Schema(*struct.fields)
+    return Schema(*_numbered_fields(written.as_struct(), schema.as_struct()))
 
 
 def require_same_ids(written: Schema, schema: Schema) -> None:
@@ -139,20 +136,22 @@ def _is_promoted(one: IcebergType, other: IcebergType) -> bool:
     return one == other or (one, other) in _WIDER or (other, one) in _WIDER
 
 
+def _numbered_fields(ours: StructType, theirs: StructType) -> Iterator[NestedField]:
+    there = {field.name: field for field in theirs.fields}
+    return (
+        NestedField(
+            field_id=there[field.name].field_id,
+            name=field.name,
+            field_type=_numbered(field.field_type, there[field.name].field_type),
+        )
+        for field in ours.fields
+    )
+
+
 def _numbered(ours: IcebergType, theirs: IcebergType) -> IcebergType:
     match ours, theirs:
         case StructType(), StructType():
-            there = {field.name: field for field in theirs.fields}
-            return StructType(
-                *(
-                    NestedField(
-                        field_id=there[field.name].field_id,
-                        name=field.name,
-                        field_type=_numbered(field.field_type, there[field.name].field_type),
-                    )
-                    for field in ours.fields
-                )
-            )
+            return StructType(*_numbered_fields(ours, theirs))
         case ListType(), ListType():
             return ListType(
                 element_id=theirs.element_id,

@@ -10,10 +10,10 @@ that a try wrote is deleted, or a table could name what is gone. A try in vain l
 """
 
 import logging
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from pyiceberg.conversions import from_bytes, to_bytes
@@ -28,6 +28,7 @@ from pyiceberg.table.update.snapshot import _OverwriteFiles
 from pyiceberg.transforms import parse_transform
 from pyiceberg.typedef import Record
 
+from longhaul.core.aws_errors import retrying
 from longhaul.core.errors import (
     ContendedError,
     TimeUpError,
@@ -36,6 +37,7 @@ from longhaul.core.errors import (
 )
 from longhaul.core.lease import AttemptId
 from longhaul.core.ports import Clock
+from longhaul.outputs.contention import conflict_wait_s
 from longhaul.outputs.iceberg.catalog import FORMAT_VERSION, OccupiedError, Tables, partition_of
 from longhaul.outputs.iceberg.columns import evolve, require_same_ids
 from longhaul.outputs.iceberg.history import (
@@ -46,6 +48,7 @@ from longhaul.outputs.iceberg.history import (
     ReplacedError,
     added_before,
     is_published,
+    manifests_of,
     place_of,
     to_replace,
 )
@@ -56,8 +59,6 @@ from longhaul.outputs.partitions import PartitionBy
 # A publication is repeated until it is struck off, by the sweeper at the latest.
 _PUBLISHED_KEPT = 1_000
 TRIES = 60
-_WAIT_S = 0.1
-_WAIT_CAP_S = 3.0
 
 logger = logging.getLogger(__name__)
 
@@ -166,9 +167,7 @@ class TablePublisher:
         marks: Mapping[str, str],
     ) -> None:
         token = attempt.token
-        for tries in range(TRIES):
-            if tries:
-                self._clock.sleep(conflict_wait_s(token, tries))
+        for _ in retrying(TRIES, self._clock.sleep, partial(conflict_wait_s, token)):
             if until is not None and self._clock.now() >= until:
                 raise TimeUpError(f"{pending.path} kept changing")
             table, is_due = self._look(token, pending)
@@ -255,25 +254,9 @@ class TableChange:
             for file in self.pending.files
         ]
         doomed = self._doomed(files)
-        if doomed and not self._partition_columns() <= set(metadata.schema().field_ids):
-            raise OccupiedError(
-                "some of its files are partitioned by a column that was dropped, so none can be"
-                " replaced: write to another table"
-            )
+        if self.table is not None and doomed:
+            _require_partition_columns(self.table, metadata.schema())
         return transaction, files, doomed
-
-    def _partition_columns(self) -> set[int]:
-        """Of manifests with files. pyiceberg looks into each, by the types of its partitions."""
-        snapshot = self.table.current_snapshot() if self.table is not None else None
-        if self.table is None or snapshot is None:
-            return set()
-        specs = self.table.specs()
-        used = {
-            each.partition_spec_id
-            for each in snapshot.manifests(self.table.io)
-            if each.has_added_files() or each.has_existing_files()
-        }
-        return {field.source_id for each in used for field in specs[each].fields}
 
     def _without_null(self, written: Schema) -> set[str]:
         return {
@@ -288,10 +271,10 @@ class TableChange:
     def _doomed(self, files: Sequence[DataFile]) -> set[DataFile]:
         if self.table is None or self.table.current_snapshot() is None:
             return set()
-        if self.pending.mode == "append":
-            return added_before(self.table, self.token) if self.pending.again else set()
         since = self.pending.replaces_snapshot
         match self.pending.mode:
+            case "append":
+                return added_before(self.table, self.token) if self.pending.again else set()
             case "error":
                 raise OccupiedError("it holds another output")
             case "overwrite":
@@ -300,6 +283,25 @@ class TableChange:
                 return to_replace(self.table, since, None)
             case _:
                 return to_replace(self.table, since, {place_of(file) for file in files})
+
+
+def _require_partition_columns(table: Table, schema: Schema) -> None:
+    """Raises OccupiedError unless files can be replaced.
+
+    pyiceberg looks into each manifest with files, by the types of its partitions.
+    """
+    specs = table.specs()
+    used = {
+        each.partition_spec_id
+        for each in manifests_of(table, table.current_snapshot())
+        if each.has_added_files() or each.has_existing_files()
+    }
+    columns = {field.source_id for each in used for field in specs[each].fields}
+    if not columns <= {*schema.field_ids}:
+        raise OccupiedError(
+            "some of its files are partitioned by a column that was dropped, so none can be"
+            " replaced: write to another table"
+        )
 
 
 def commit_once(tables: Tables, table: Table | None, transaction: Transaction) -> None:
@@ -388,9 +390,3 @@ def _partition_name(by: PartitionBy, schema: Schema) -> str:
     while name in schema.column_names:
         name += "_"
     return name
-
-
-def conflict_wait_s(token: str, tries: int) -> float:
-    """Grows, and differs between attempts, so that publishers that collided part."""
-    spread = zlib.crc32(f"{token} {tries}".encode()) / 2**32
-    return min(_WAIT_CAP_S, _WAIT_S * (1 << min(tries, 10))) * (0.3 + 0.7 * spread)

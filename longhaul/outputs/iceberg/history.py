@@ -3,15 +3,16 @@
 Read from manifests. A rewrite of other files (a compaction) is followed: the rows stay the same.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any, Final
 
-from pyiceberg.manifest import DataFile, ManifestContent, ManifestEntryStatus
+from pyiceberg.manifest import DataFile, ManifestContent, ManifestEntryStatus, ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.table.delete_file_index import PATH_FIELD_ID
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.snapshots import Operation, Snapshot
+from pyiceberg.table.snapshots import Operation, Snapshot, ancestors_of
 
 from longhaul.outputs.iceberg.catalog import OccupiedError
 from longhaul.outputs.manifest import is_of_earlier_run
@@ -55,11 +56,6 @@ class SnapshotChange:
     def mode(self) -> str:
         return summary_of(self.snapshot).get(MODE, "")
 
-    @property
-    def is_compaction(self) -> bool:
-        summary = self.snapshot.summary
-        return summary is not None and summary.operation is Operation.REPLACE
-
 
 def is_published(table: Table, token: str) -> bool:
     """Whether that attempt's output is, or was, part of the table.
@@ -81,7 +77,7 @@ def require_one_spec(table: Table, snapshot: Snapshot | None) -> None:
 
     Such a file may hold rows of any of the new partitions.
     """
-    for manifest in snapshot.manifests(table.io) if snapshot else ():
+    for manifest in manifests_of(table, snapshot):
         if (
             manifest.content == ManifestContent.DATA
             and manifest.partition_spec_id != table.spec().spec_id
@@ -116,7 +112,7 @@ def to_replace(table: Table, since: int | None, partitions: set[Place] | None) -
     files = {file for file in live_files(table, start) if is_ours(file)}
     for change in _changes_since(table, since):
         touched = files & change.removed
-        if change.is_compaction:
+        if is_compaction(change.snapshot):
             files = files - touched | _rewritten(
                 touched,
                 change,
@@ -151,8 +147,8 @@ def added_before(table: Table, token: str) -> set[DataFile]:
     if any(each and is_of_earlier_run(token, each) for each in tokens):
         raise ReplacedError
     files: set[DataFile] = set()
-    ancestors = _ancestors(table)
-    for snapshot in ancestors:
+    ancestors = [*ancestors_of(_current(table), table.metadata)]
+    for snapshot in reversed(ancestors):
         is_own = is_of_earlier_run(summary_of(snapshot).get(TOKEN, ""), token)
         if not (is_own or files):
             continue
@@ -161,7 +157,7 @@ def added_before(table: Table, token: str) -> set[DataFile]:
         files -= touched
         if is_own:
             files |= change.added
-        elif change.is_compaction and touched:
+        elif is_compaction(snapshot) and touched:
             # No later attempt can tell mixed rows either, so this is no ChangedError.
             files |= _rewritten(touched, change, OccupiedError(_UNTOLD))
     live = live_files(table, _current(table))
@@ -173,25 +169,19 @@ def added_before(table: Table, token: str) -> set[DataFile]:
     return found
 
 
-def _ancestors(table: Table) -> Sequence[Snapshot]:
-    """The snapshots that led to the present one, as far as they are kept; oldest first."""
-    found: list[Snapshot] = []
-    at = _current(table)
-    while at is not None:
-        found.append(at)
-        at = table.metadata.snapshot_by_id(at.parent_snapshot_id or -1)
-    return found[::-1]
-
-
 def _current(table: Table) -> Snapshot | None:
     return table.metadata.snapshot_by_id(table.metadata.current_snapshot_id or -1)
 
 
+def manifests_of(table: Table, snapshot: Snapshot | None) -> list[ManifestFile]:
+    """None of a table without a snapshot."""
+    return snapshot.manifests(table.io) if snapshot else []
+
+
 def live_files(table: Table, snapshot: Snapshot | None) -> set[DataFile]:
-    manifests = snapshot.manifests(table.io) if snapshot else []
     return {
         entry.data_file
-        for manifest in manifests
+        for manifest in manifests_of(table, snapshot)
         if manifest.content == ManifestContent.DATA
         for entry in manifest.fetch_manifest_entry(table.io)
     }
@@ -203,18 +193,15 @@ def _changes_since(table: Table, since: int | None) -> Iterator[SnapshotChange]:
     Raises:
         ChangedError: a snapshot in between has expired, or the table was rolled back.
     """
-    chain: list[Snapshot] = []
-    at = table.metadata.current_snapshot_id
-    while at is not None and at != since:
-        snapshot = table.metadata.snapshot_by_id(at)
-        if snapshot is None:
-            if since is None:  # nothing to replace, so nothing that history could have changed
-                break
+    ancestors = ancestors_of(_current(table), table.metadata)
+    chain = list(takewhile(lambda each: each.snapshot_id != since, ancestors))
+    # Without a snapshot to begin from there is nothing that history could have changed.
+    if since is not None:
+        before = chain[-1].parent_snapshot_id if chain else table.metadata.current_snapshot_id
+        if before is None:
+            raise ChangedError("the table was rolled back since this output's upload")
+        if before != since:
             raise ChangedError("the table's history since this output's upload has expired")
-        chain.append(snapshot)
-        at = snapshot.parent_snapshot_id
-    if since is not None and at != since:
-        raise ChangedError("the table was rolled back since this output's upload")
     for snapshot in reversed(chain):
         yield _change_of(table, snapshot)
 
@@ -266,12 +253,16 @@ def _may_concern(deletes: DataFile, files: set[DataFile]) -> bool:
 
 def written_by(metadata: TableMetadata, snapshot: Snapshot) -> Snapshot:
     """The snapshot that brought the latest rows: a compaction changes none."""
-    while snapshot.summary is not None and snapshot.summary.operation is Operation.REPLACE:
-        parent = metadata.snapshot_by_id(snapshot.parent_snapshot_id or -1)
-        if parent is None:
+    for each in ancestors_of(snapshot, metadata):
+        snapshot = each
+        if not is_compaction(each):
             break
-        snapshot = parent
     return snapshot
+
+
+def is_compaction(snapshot: Snapshot) -> bool:
+    """Whether it has rewritten files, and changed no rows."""
+    return snapshot.summary is not None and snapshot.summary.operation is Operation.REPLACE
 
 
 def summary_of(snapshot: Snapshot) -> dict[str, str]:
