@@ -72,7 +72,7 @@ def run_events(lease: Lease, read: Origin, place: Place) -> list[Notice]:
     """
     began_at = lease.run_began
     end = {
-        "inputs": list(_unique(_inputs(read.inputs, place))),
+        "inputs": _unique(_inputs(read.inputs, place)),
         "outputs": list(_outputs(lease, place)),
     }
     run: dict[str, Any] = {"runId": run_id(lease, place)}
@@ -168,14 +168,12 @@ def _dataset(text: str, place: Place) -> dict[str, Any]:
     return {"namespace": f"s3://{path.bucket}", "name": name or "/"}
 
 
-def _unique(datasets: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _unique(datasets: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Each dataset once, however many inputs it has: the first."""
-    seen = set[tuple[str, str]]()
+    found: dict[tuple[str, str], dict[str, Any]] = {}
     for each in datasets:
-        name = (each["namespace"], each["name"])
-        if name not in seen:
-            seen.add(name)
-            yield each
+        found.setdefault((each["namespace"], each["name"]), each)
+    return list(found.values())
 
 
 def _version(version: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from longhaul.core.descent import MAX_GROUP, Emitted, Group, Lineage, child_id
 from longhaul.core.errors import InvalidRequestError
-from longhaul.core.lease import Lease, job_key, joined_ref, plain_next
+from longhaul.core.lease import CommittedOutput, Lease, job_key, joined_ref, plain_next
 from longhaul.core.request import MAX_TAG_BYTES, MAX_TAGS, JobRequest, Named, bytes_of
 from longhaul.core.settings import RuntimeSettings, Stage
 from longhaul.pipelines.pipeline import Pipeline
@@ -99,7 +99,6 @@ class Joined:
     """A join that waits for nothing more: its request, and the inputs that are stored beside it."""
 
     job: FollowOn
-    key: str
     inputs_ref: str
     inputs: Mapping[str, str]
 
@@ -150,9 +149,7 @@ def follow_ons(
     other next stage, when it emitted nothing, one job with its output as the input. A stage that it
     emitted for may have been taken out.
     """
-    output = lease.attempt.output
-    if output is None:
-        raise AssertionError(f"{lease.key} has no output to follow")
+    output = _output_of(lease)
     for name, requests in (emitted or {}).items():
         target = settings.stage_or_removed(name)
         for n, request in enumerate(requests):
@@ -173,9 +170,7 @@ def replaced(
     All of it must be noted before anything that follows is sent. A join that waits for others alone
     does not know the place.
     """
-    output = lease.attempt.output
-    if output is None:
-        raise AssertionError(f"{lease.key} has no output to follow")
+    output = _output_of(lease)
     if not lease.has_joins:
         return
     pipeline = Pipeline(settings.stages)
@@ -238,17 +233,16 @@ def joined(
     paths do not fit into a message.
     """
     job_id = child_id(join.lineage.root, join.stage, join.of, "join")
-    key = job_key(join.stage, job_id)
     # From the last to the first, so that the first one stays.
     first = {output: n for n, output in reversed([*enumerate(outputs)])}
     inputs = {
         f"{join.upstream}_{n:05}": output for output, n in sorted(first.items(), key=itemgetter(1))
     }
     request = named_after(opener, {}) if opener is not None else {}
-    inputs_ref = joined_ref(key, join.lineage.run)
+    inputs_ref = joined_ref(job_key(join.stage, job_id), join.lineage.run)
     lineage = join.lineage.model_copy(update={"inputs_ref": inputs_ref})
     job = _sent(settings.stage_or_removed(join.stage), job_id, request, lineage, settings)
-    return Joined(job, key, inputs_ref, inputs)
+    return Joined(job, inputs_ref, inputs)
 
 
 def with_stored(request: JobRequest, stored: Mapping[str, str]) -> JobRequest:
@@ -294,6 +288,12 @@ def with_joins(lease: Lease, settings: RuntimeSettings) -> Lease:
     before = {name for group in lease.groups for name in group.opens or ()}
     found = Pipeline(settings.stages).opened_by(lease.stage)
     return replace(lease, opens=tuple(name for name in found if name not in before))
+
+
+def _output_of(lease: Lease) -> CommittedOutput:
+    if lease.attempt.output is None:
+        raise AssertionError(f"{lease.key} has no output to follow")
+    return lease.attempt.output
 
 
 def _joins_no_more(name: str, settings: RuntimeSettings) -> bool:

@@ -31,7 +31,6 @@ from longhaul.core.store.item import (
     expiry,
     key_of,
     primary_key,
-    serialize,
     serialized,
 )
 from longhaul.core.store.records import Records, has_failed
@@ -159,21 +158,19 @@ class DynamoJoins:
             "TableName": self._records.table,
             "Key": primary_key(replaced.join.key, _done_key(path)),
             "UpdateExpression": "SET closed = :closed",
+            "ExpressionAttributeValues": serialized({":closed": 1}),
         }
-        closed = {":closed": serialize(1)}
-        names, values = {"#run": "run"}, {":run": serialize(run)}
+        names = {"#run": "run"}
         if path == replaced.path:
-            update: dict[str, Any] = close | {
+            close |= {
                 "ConditionExpression": SAME_RUN,
                 "ExpressionAttributeNames": names,
-                "ExpressionAttributeValues": values | closed,
+                "ExpressionAttributeValues": serialized({":closed": 1, ":run": run}),
             }
-            return self._records.transact([{"Update": update}])
-        placeholders = {"ExpressionAttributeNames": names, "ExpressionAttributeValues": values}
+            return self._records.transact([{"Update": close}])
         of_run = f"{SAME_RUN} AND {CLOSED}"
-        check = self._check(replaced, _done_key(replaced.path), of_run, placeholders)
-        below: Any = close | {"ExpressionAttributeValues": closed}
-        return self._records.transact([check, {"Update": below}])
+        check = self._check(replaced, _done_key(replaced.path), of_run, names, {":run": run})
+        return self._records.transact([check, {"Update": close}])
 
     def _put(
         self,
@@ -233,22 +230,26 @@ class DynamoJoins:
                 replaced,
                 _done_key(replaced.path[:-1]),
                 f"{LED_HERE} AND {OPEN} AND {SAME_RUN}",
-                {
-                    "ExpressionAttributeNames": {"#to": f"{_TO}{stage}", "#run": "run"},
-                    "ExpressionAttributeValues": serialized({":n": n, ":run": replaced.of}),
-                },
+                {"#to": f"{_TO}{stage}", "#run": "run"},
+                {":n": n, ":run": replaced.of},
             )
         ]
 
     def _check(
-        self, replaced: Replaced, item: str, condition: str, placeholders: Mapping[str, Any]
+        self,
+        replaced: Replaced,
+        item: str,
+        condition: str,
+        names: Mapping[str, str],
+        values: Mapping[str, Any],
     ) -> dict[str, Any]:
         return {
             "ConditionCheck": {
                 "TableName": self._records.table,
                 "Key": primary_key(replaced.join.key, item),
                 "ConditionExpression": condition,
-                **placeholders,
+                "ExpressionAttributeNames": names,
+                "ExpressionAttributeValues": serialized(values),
             }
         }
 

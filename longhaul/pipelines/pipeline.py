@@ -29,7 +29,8 @@ class Pipeline:
                     self._before[name].append(stage.name)
         self._openers: dict[str, str] = {}
         for name in self._joins_in_order():
-            self._openers[name] = opener_named(self._stages[name]) or self._nearest(name)
+            nearest = next(iter(self.splits(name)), self.collected(name))
+            self._openers[name] = opener_named(self._stages[name]) or nearest
 
     @property
     def joins(self) -> Sequence[str]:
@@ -135,10 +136,6 @@ class Pipeline:
 
     def _reaches(self, name: str, other: str) -> bool:
         return name != other and other in self._stages and name in self._upstream(other)
-
-    def _nearest(self, join: str) -> str:
-        splits = self.splits(join)
-        return splits[0] if splits else self.collected(join)
 
 
 def opener_named(stage: StageSettings) -> str | None:

@@ -126,8 +126,11 @@ class TreeEnds:
         It is not while the job that the last look met goes on: a row for each tree is read then.
         Nor while a backfill has jobs to send.
         """
-        for page in self._watched(stage.name):
-            yield from self._with_worth(page)
+        for roots in self._watched(stage.name):
+            open_keys = self._open([_watch(root).waits_for for root in roots])
+            for root in roots:
+                is_sending = isinstance(root, Backfill) and root.is_sending
+                yield root, not is_sending and _watch(root).waits_for not in open_keys
 
     def _watched(self, stage: str) -> Iterator[Sequence[Lease | Backfill]]:
         keys = self.context.leases.open_keys(stage, "TREE")
@@ -138,16 +141,6 @@ class TreeEnds:
         while page := list(islice(keys, _BACKFILLS)):
             found = self.backfills.find_backfills(page)
             yield [each for each in found.values() if each.is_watched]
-
-    def _with_worth(
-        self, roots: Sequence[Lease | Backfill]
-    ) -> Iterator[tuple[Lease | Backfill, bool]]:
-        open_keys = self._open([_watch(root).waits_for for root in roots])
-        for root in roots:
-            if isinstance(root, Backfill) and root.is_sending:
-                yield root, False
-            else:
-                yield root, _watch(root).waits_for not in open_keys
 
     def tell_end(self, root: Lease | Backfill, stage: Stage, until: datetime | None = None) -> bool:
         """Look at what is watched, and tell of its end if it has ended; returns whether it has.
@@ -165,7 +158,9 @@ class TreeEnds:
             return False
         # A success whose jobs were all refused by SQS has led to none, as a root that died has.
         if look.tree.children:
-            self._announce(root, stage, look.tree, until)
+            unsent = root.unsent if isinstance(root, Backfill) else 0
+            end = _end(look.tree, watch, unsent)
+            self.announcer.tree_ended(root, end, stage, until)
         # Not if a job of it has ended again, or another sweep was first.
         return self._note(root, told(watch))
 
@@ -188,12 +183,6 @@ class TreeEnds:
         except LeaseChangedError:
             return False
         return True
-
-    def _announce(
-        self, root: Lease | Backfill, stage: Stage, tree: TreeJob, until: datetime | None
-    ) -> None:
-        unsent = root.unsent if isinstance(root, Backfill) else 0
-        self.announcer.tree_ended(root, _end(tree, _watch(root), unsent), stage, until)
 
     def _open(self, keys: Sequence[str | None]) -> set[str]:
         """Those of the jobs that have not ended, or cannot be read."""

@@ -50,12 +50,11 @@ class Keeper:
         """
         for page in sweep.pages(self.store.jobs()):
             rows = self.context.leases.load_many(page)
-            for key in page:
-                row = None if key in rows.unreadable else rows.get(key)
+            for key in (each for each in page if each not in rows.unreadable):
+                row = rows.get(key)
                 # Of a job without a row all that is there: none of its attempts can come back.
                 until = row.id if row else AttemptId(key, _ANY, _ANY)
-                is_known = key not in rows.unreadable
-                if is_known and decide_saved(row, self.context.clock.now()) == "remove":
+                if decide_saved(row, self.context.clock.now()) == "remove":
                     with sweep.guard(until):
                         self.store.remove(until)
                         sweep.report.removed += 1

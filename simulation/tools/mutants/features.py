@@ -191,8 +191,8 @@ FOLLOW_ONS: Final = (
     Mutant(
         "the opener of a join is the stage before it",
         "longhaul/pipelines/pipeline.py",
-        "return splits[0] if splits else self.collected(join)",
-        "return self.collected(join)",
+        "nearest = next(iter(self.splits(name)), self.collected(name))",
+        "nearest = self.collected(name)",
     ),
     Mutant(
         "an emission of none leaves its place to be waited for",
