@@ -24,7 +24,6 @@ from pydantic import JsonValue
 from longhaul.core.errors import InvalidRequestError, LonghaulError
 from longhaul.core.lease import job_key
 from longhaul.core.places import DataPath, is_table
-from longhaul.core.request import JOB_ID_RULE, parse_job_id
 from longhaul.core.settings import Stage
 from longhaul.operations.errors import (
     AmbiguousJobError,
@@ -44,6 +43,7 @@ from longhaul.operations.errors import (
     is_gone,
 )
 from longhaul.operations.look import status_in
+from longhaul.operations.named import checked_id
 from longhaul.operations.rerun import Rerun
 from longhaul.operations.stack import Stack
 from longhaul.operations.submit import (
@@ -436,10 +436,7 @@ class Client:
     def _awaited(self, job: SubmittedJob | str, stage: str | None) -> Awaited:
         if isinstance(job, SubmittedJob):
             return job.awaited
-        try:
-            job_id = parse_job_id(job)
-        except InvalidRequestError:
-            raise InvalidRequestError([f"{job!r} is no job id: {JOB_ID_RULE}"]) from None
+        job_id = checked_id(job)
         names = [each.name for each in self._fresh(lambda stack: stack.stages(stage))]
         rows = self._fresh(lambda stack: stack.jobs.find(names, job_id))
         known = [row.stage for row in rows if not row.is_open_mark] or names

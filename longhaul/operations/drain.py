@@ -13,7 +13,7 @@ from longhaul.core.lease import Lease, Owed, State
 from longhaul.core.settings import Stage
 from longhaul.operations.errors import is_gone
 from longhaul.operations.stack import Stack
-from longhaul.operations.stage_counts import StageCounts
+from longhaul.operations.stage_counts import StageCounts, counts_of
 
 AT_REST: Final = (None, "STOPPED", "CREATED", "TERMINATED")
 """States of an application of EMR Serverless that can be deleted; None where there is none."""
@@ -80,8 +80,7 @@ class Drainer:
 
     def waiting(self) -> list[StageCounts]:
         """Of each stage; what is queued has also the messages of jobs that have begun."""
-        counter = self.stack.stage_counter
-        return [counter.count(stage, begun=0) for stage in self.stack.settings.stages]
+        return [counts_of(self.stack, stage, begun=0) for stage in self.stack.settings.stages]
 
     def application_state(self) -> str | None:
         """Of the EMR Serverless application, such as STARTED; None without one."""

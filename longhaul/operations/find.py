@@ -32,7 +32,8 @@ class Ages:
     newer_than: timedelta | None = None
 
     def include(self, lease: Lease, now: datetime) -> bool:
-        age = now - moment_of(lease)
+        ended_at = lease.settled_at if lease.state.is_terminal else None
+        age = now - (ended_at or lease.run_began)
         return (self.older_than is None or age >= self.older_than) and (
             self.newer_than is None or age <= self.newer_than
         )
@@ -113,13 +114,6 @@ class Jobs:
 def _has_ended_at(row: Lease | None, at: datetime) -> bool:
     """Whether a row still has the end that the index has: a new run may have begun since."""
     return row is not None and row.is_finished and row.settled_at == at
-
-
-def moment_of(lease: Lease) -> datetime:
-    """The end of an ended job; the begin of its run for another."""
-    if lease.state.is_terminal and lease.settled_at is not None:
-        return lease.settled_at
-    return lease.run_began
 
 
 def asked_of(lease: Lease, requests: Requests) -> dict[str, Any] | None:

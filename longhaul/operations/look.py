@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from longhaul.core.lease import QUEUED, Lease, State
 from longhaul.core.pace import SlotUse
-from longhaul.core.request import Named
 from longhaul.core.settings import Stage
 from longhaul.operations.find import Ages
-from longhaul.operations.stage_counts import StageCounts
+from longhaul.operations.stage_counts import StageCounts, counts_of
 from longhaul.operations.view import JobStatus, job_status
 from longhaul.operations.wait import Standing
 
@@ -28,23 +27,6 @@ MAX_SEARCHED: Final = 10_000
 
 _AT_ONCE: Final = 8  # stages
 _ANY_AGE: Final = Ages()
-
-
-@dataclass(frozen=True)
-class Names:
-    """A filter: a label's glob (`2026-10-*`), and a glob for the value of each of these tags."""
-
-    label: str | None = None
-    tags: Sequence[tuple[str, str]] = ()
-
-    def __bool__(self) -> bool:
-        return self.label is not None or bool(self.tags)
-
-    def include(self, job: Named) -> bool:
-        """Whether the job has such a label and every one of the tags."""
-        return (self.label is None or fnmatchcase(job.label or "", self.label)) and all(
-            name in job.tags and fnmatchcase(job.tags[name], value) for name, value in self.tags
-        )
 
 
 @dataclass(frozen=True)
@@ -69,9 +51,12 @@ class Wanted:
     stage: str = ""
     text: str = ""
 
-    @property
-    def names(self) -> Names:
-        return Names(self.label, tuple(self.tags.items()))
+    def is_named(self, row: Lease) -> bool:
+        """Whether the job has such a label and every one of the tags."""
+        return (self.label is None or fnmatchcase(row.label or "", self.label)) and all(
+            name in row.tags and fnmatchcase(row.tags[name], value)
+            for name, value in self.tags.items()
+        )
 
     def include(self, row: Lease, now: datetime) -> bool:
         """Whether it lets the job through."""
@@ -79,7 +64,7 @@ class Wanted:
             self.stage in ("", row.stage)
             and row.shown_state in self.states
             and self.ages.include(row, now)
-            and self.names.include(row)
+            and self.is_named(row)
             and any(self.text.lower() in each.lower() for each in _texts(row))
         )
 
@@ -131,7 +116,7 @@ def look(
 
     def count(stage: Stage) -> tuple[StageCounts, Sequence[Lease]]:
         rows = stack.jobs.unfinished([stage.name])
-        return stack.stage_counter.count(stage, len(rows)), rows
+        return counts_of(stack, stage, len(rows)), rows
 
     # Not concurrent.futures, whose threads are no daemons: Ctrl-C would wait for AWS.
     with ThreadPool(_AT_ONCE) as pool:
@@ -141,8 +126,9 @@ def look(
     states = [each for each in State if each.value in wanted.states]
     ages = Ages(newer_than=wanted.ended_within) if wanted.ended_within else wanted.ages
     rows = stack.jobs.ended(names, states, ages, known)
-    searched = islice(rows, MAX_SEARCHED if wanted.names else None)
-    ended = list(islice((row for row in searched if wanted.names.include(row)), most + 1))
+    has_names = wanted.label is not None or wanted.tags
+    searched = islice(rows, MAX_SEARCHED if has_names else None)
+    ended = list(islice(filter(wanted.is_named, searched), most + 1))
     found = {"open": unfinished, "ended": ended}
     more = [name for name, rows in found.items() if len(rows) > most]
     return Look(now, [each for each, _ in counted], unfinished[:most], ended[:most], more)

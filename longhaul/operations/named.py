@@ -132,16 +132,6 @@ def find_work(stack: "Stack", text: str, stage: str | None, *, is_whole: bool = 
     return _only_one(text, _named(text, exact, seen) or exact or begins)
 
 
-def find_job(stack: "Stack", text: str, stage: str | None) -> Lease:
-    """The row of the job that was typed.
-
-    Raises:
-        NoSuchJobError: nothing is known of it.
-        AmbiguousJobError: it means several jobs, or those of a backfill.
-    """
-    return find_work(stack, text, stage).found
-
-
 def find_certain(stack: "Stack", text: str, stages: Sequence[str]) -> Work | None:
     """The job of that id, the backfill of that name, or the job of a label that is no id.
 

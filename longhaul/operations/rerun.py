@@ -104,10 +104,9 @@ class Rerunner:
         if size is not None:
             document["size"] = size
         # A body without an id took the id of its message, and the new message has another.
-        again = str(Again(lease.run, only))
-        ours = {JOB_ID: lease.job_id, AGAIN: again}
-        theirs = with_ours(kept.attributes, ours)
-        message = replace(kept, body=json.dumps(document), attributes=theirs)
+        ours = {JOB_ID: lease.job_id, AGAIN: str(Again(lease.run, only))}
+        attributes = with_ours(kept.attributes, ours)
+        message = replace(kept, body=json.dumps(document), attributes=attributes)
         request = parse_request(message.body, self.trees.settings, stage)
         joined = request.lineage.inputs_ref if request.lineage else None
         if joined is not None and self.parts.requests.get_inputs(joined) is None:

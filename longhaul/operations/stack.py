@@ -27,7 +27,6 @@ from longhaul.operations.errors import (
 from longhaul.operations.find import Jobs
 from longhaul.operations.logs import LogReader
 from longhaul.operations.rerun import Rerunner
-from longhaul.operations.stage_counts import StageCounter
 from longhaul.operations.submit import Submitter
 from longhaul.operations.tree import TreeCanceller
 from longhaul.operations.wait import Waiter
@@ -167,10 +166,6 @@ class Stack:
     @cached_property
     def jobs(self) -> Jobs:
         return Jobs(self.parts.clock, self.parts.leases)
-
-    @cached_property
-    def stage_counter(self) -> StageCounter:
-        return StageCounter(self.client("sqs"), self.parts.slots, self.dead_letters, self.jobs)
 
     @cached_property
     def waiter(self) -> Waiter:

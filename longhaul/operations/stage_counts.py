@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING, Final
 from longhaul.core.claim import KEPT_FOR_REDRIVE
 from longhaul.core.lease import State
 from longhaul.core.pace import SlotUse as SlotUse
-from longhaul.core.ports import Slots
 from longhaul.core.settings import Stage
 
 if TYPE_CHECKING:
-    from mypy_boto3_sqs import SQSClient
     from mypy_boto3_sqs.literals import QueueAttributeNameType
 
-    from longhaul.operations.dead_letters import DeadLetterOffice
-    from longhaul.operations.find import Jobs
+    from longhaul.operations.stack import Stack
 
 _ALL_MESSAGES: "Final[list[QueueAttributeNameType]]" = [
     "ApproximateNumberOfMessages",
@@ -45,35 +42,28 @@ class StageCounts:
     of_the_dead: int
 
 
-@dataclass(frozen=True)
-class StageCounter:
-    sqs: "SQSClient"
-    slots: Slots
-    letters: "DeadLetterOffice"
-    jobs: "Jobs"
+def counts_of(stack: "Stack", stage: Stage, begun: int) -> StageCounts:
+    """Three calls: the attributes of both queues, and the slots; more if there are letters.
 
-    def count(self, stage: Stage, begun: int) -> StageCounts:
-        """Three calls: the attributes of both queues, and the slots; more if there are letters.
-
-        Args:
-            stage: The stage.
-            begun: How many rows of the stage have not ended, or owe something. Each has a message
-                in the queue, visible or not; the other messages are queued. A lost message of a
-                job that has begun makes the count one too low.
-        """
-        answer = self.sqs.get_queue_attributes(
-            QueueUrl=stage.queue_url, AttributeNames=_ALL_MESSAGES
-        )
-        messages = sum(int(answer["Attributes"][name]) for name in _ALL_MESSAGES)
-        letters, now = self.letters.waiting(stage), self.jobs.clock.now()
-        since = now - KEPT_FOR_REDRIVE
-        # By the rows: which letter is whose, only a receive of all of them would say.
-        ended = self.jobs.leases.ended_keys
-        dead = ended(stage.name, State.DEAD, now, since, keys=1_000) if letters else ()
-        return StageCounts(
-            stage,
-            max(0, messages - begun),
-            self.slots.use(stage),
-            letters,
-            sum(1 for _ in islice(dead, letters)),
-        )
+    Args:
+        stack: Where the stage is.
+        stage: The stage.
+        begun: How many rows of the stage have not ended, or owe something. Each has a message in
+            the queue, visible or not; the other messages are queued. A lost message of a job that
+            has begun makes the count one too low.
+    """
+    office, parts = stack.dead_letters, stack.parts
+    answer = office.sqs.get_queue_attributes(QueueUrl=stage.queue_url, AttributeNames=_ALL_MESSAGES)
+    messages = sum(int(answer["Attributes"][name]) for name in _ALL_MESSAGES)
+    letters, now = office.waiting(stage), parts.clock.now()
+    since = now - KEPT_FOR_REDRIVE
+    # By the rows: which letter is whose, only a receive of all of them would say.
+    ended = parts.leases.ended_keys
+    dead = ended(stage.name, State.DEAD, now, since, keys=1_000) if letters else ()
+    return StageCounts(
+        stage,
+        max(0, messages - begun),
+        parts.slots.use(stage),
+        letters,
+        sum(1 for _ in islice(dead, letters)),
+    )

@@ -17,6 +17,7 @@ from longhaul.cli.synth import ARCHITECTURES
 from longhaul.cli.target import Target
 from longhaul.core.aws_errors import code_of
 from longhaul.core.settings import Stage
+from longhaul.operations.stage_counts import counts_of
 
 _SERVICE_ROLE: Final = "AWSServiceRoleForECS"
 # Dispatchers and a sweep at the same moment.
@@ -149,7 +150,7 @@ def stages(plan: Plan) -> Iterator[Finding]:
 
 def _still_needed(target: Target, stage: Stage) -> str:
     """Why the stage cannot be taken out yet; empty if it can."""
-    counts = target.stage_counter.count(stage, begun=0)
+    counts = counts_of(target, stage, begun=0)
     work = {
         "messages": counts.queued,
         "dead letters": counts.dead_letters,

@@ -12,6 +12,7 @@ from longhaul.cli.sentences import sentence
 from longhaul.cli.target import Target
 from longhaul.config.sources import version
 from longhaul.operations.secrets import is_there, stage_secrets
+from longhaul.operations.stage_counts import counts_of
 
 
 def deployment(target: Target) -> Iterator[Finding]:
@@ -112,7 +113,7 @@ def secrets(target: Target) -> Iterator[Finding]:
 
 def dead_letters(target: Target) -> Iterator[Finding]:
     for stage in target.settings.stages:
-        counts = target.stage_counter.count(stage, begun=0)
+        counts = counts_of(target, stage, begun=0)
         text = f"stage {stage.name}: {letters_of(counts)}"
         if counts.dead_letters:
             yield warning(

@@ -75,13 +75,13 @@ def cost(
     from longhaul.operations.cost import cost_of
     from longhaul.operations.find import Ages
     from longhaul.operations.look import Wanted, look
-    from longhaul.operations.named import find_job
+    from longhaul.operations.named import find_work
     from longhaul.operations.timeline import lanes_of
 
     out = Output(as_json=as_json)
     table, now = _prices(prices), target.parts.clock.now()
     if job is not None:
-        rows = [find_job(target, job, stage)]
+        rows = [find_work(target, job, stage).found]
     else:
         wanted = Wanted(ages=Ages(older_than, newer_than))
         if older_than is None and newer_than is None:
