@@ -43,8 +43,9 @@ class TreeJob:
     Attributes:
         key: `stage#job_id`.
         lease: Its row; None while it is queued, or a join that waits, or if it is unreadable.
-        waits_for: Of a join without a row: for how many jobs it waits, as far as they are known.
-        collects: Of such a join: how many it collects, those that it has among them.
+        waits_for: Of a join without a row: for how many jobs it waits.
+        collects: Of such a join: how many it collects, as far as they are known, those that it has
+            among them.
         is_join: Whether it collects what descends from the job above it.
         since: The run of the parent that has led to it; of a join the changes that it is to have
             seen. A row that follows from an earlier one is still to run again.
@@ -258,12 +259,19 @@ class Trees:
                 job.lease = _standing(job, rows.get(job.key))
 
     def _count_waits(self, top: TreeJob) -> None:
-        """Note for how many jobs the joins wait that have no row."""
-        pipeline = Pipeline(self.settings.stages)
+        """Note for how many jobs the joins wait that have no row.
+
+        They say it themselves, and are asked once the rows are read: what a row says of a job's
+        latest run is not what the job had arrived with.
+        """
+        pipeline, waiting = Pipeline(self.settings.stages), dict[str, TreeJob]()
         for job in top.all():
             for child in job.children:
                 if child.is_join and child.state == QUEUED:
-                    child.waits_for, child.collects = _waits(job, child.stage, pipeline)
+                    waiting[join_key(child.stage, job.key)] = child
+                    child.waits_for = child.collects = _collects(job, child.stage, pipeline)
+        for key, standing in self.joins.standings(waiting).items():
+            waiting[key].waits_for = standing.waits_for
 
     def _changed(self, top: TreeJob) -> str | None:
         """Key of a job of an ended tree that is not any more as it was.
@@ -358,15 +366,13 @@ def _child(lease: Lease, stage: str, n: int | str) -> str:
     return job_key(stage, child_id(lease.root, stage, lease.key, n))
 
 
-def _waits(job: TreeJob, join: str, pipeline: Pipeline) -> tuple[int, int]:
-    """For how many jobs a join of the job waits, and of how many; as far as they are known.
+def _collects(job: TreeJob, join: str, pipeline: Pipeline) -> int:
+    """How many jobs a join of the job collects, as far as they are known.
 
     Jobs in the stage before the join count, and in their place those that have not got there.
     """
-    if job.lease is None or job.state != State.SUCCEEDED or job.lease.cut_off:
-        return 1, 1
-    if join not in pipeline.joins or job.stage == pipeline.collected(join):
-        return 0, 1
+    has_led_on = job.lease is not None and job.state == State.SUCCEEDED and not job.lease.cut_off
+    if not has_led_on or join not in pipeline.joins or job.stage == pipeline.collected(join):
+        return 1
     leading = (child for child in job.children if pipeline.leads(child.stage, join))
-    below = [_waits(child, join, pipeline) for child in leading]
-    return sum(left for left, _ in below), sum(size for _, size in below)
+    return sum(_collects(child, join, pipeline) for child in leading)

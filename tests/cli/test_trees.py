@@ -11,6 +11,7 @@ from longhaul.core.descent import Lineage, child_id
 from longhaul.core.lease import Lease, State
 from longhaul.core.store.leases import DynamoLeases
 from longhaul.core.verdict import OutcomeClass
+from longhaul.pipelines.follow_ons import place_behind, replaced
 from tests.builders import BUCKET, OUTPUT, stage, there
 from tests.cli.conftest import World
 from tests.cli.page.scenes import three_stages
@@ -27,7 +28,10 @@ def tree(world: World) -> World:
 
 
 def succeed(world: World, row: Lease, emits: int = 0) -> None:
-    world.succeed(row, replace(OUTPUT, emitted={"clean": emits} if emits else None))
+    emitted = {"clean": [{}] * emits} if emits else None
+    output = replace(OUTPUT, emitted={"clean": emits} if emits else None)
+    for each in replaced(world.succeed(row, output), emitted, world.settings):
+        world.parts.joins.note_success(each, world.clock.now())
 
 
 def reread(world: World, row: Lease) -> Lease:
@@ -41,7 +45,9 @@ def child(world: World, n: int | str, name: str = "clean") -> str:
 
 def member(world: World, n: int) -> Lease:
     root = world.parts.leases.load("main#year")
-    lineage = Lineage(root="main#year", parent="main#year", run=root.run if root else 0)
+    run = root.run if root else 0
+    groups = (place_behind(root, n, 3),) if root else ()
+    lineage = Lineage(root="main#year", parent="main#year", run=run, groups=groups)
     return world.claim(child(world, n), CLEAN, lineage=lineage)
 
 

@@ -116,6 +116,25 @@ def test_a_job_that_led_to_none_is_no_tree(context: Context) -> None:
         assert swept(alone, context) == []
 
 
+def test_a_join_that_is_sent_is_awaited_though_a_member_that_had_arrived_has_died_since(
+    stack: Stack, context: Context
+) -> None:
+    begun(stack, context, {"fetch": requests(2)})
+    run_all(stack, "fetch", context)
+    clean = stack.settings.stage("clean")
+    first, second = dispatched(stack, clean, context)
+    end_well(stack, first, context)
+    rerun(stack, stack.load(first.key))
+    (again,) = dispatched(stack, clean, context)
+    die(again, context)
+    end_well(stack, second, context)  # and the join gets what the first had arrived with
+    assert swept(stack, context) == []
+
+    run_all(stack, "delays", context)
+    (told,) = swept(stack, context)
+    assert (told["outcome"], told["jobs"]["delays"]) == ("DEAD", {"SUCCEEDED": 1})
+
+
 def test_a_dead_job_that_is_run_again_ends_its_tree_a_second_time(
     stack: Stack, context: Context
 ) -> None:
