@@ -49,7 +49,7 @@ class InvalidRequestError(PermanentError):
 
 
 class SupersededError(InvalidRequestError):
-    """A message was sent by a run of its parent that another has replaced."""
+    """A message was sent by a run of its parent that another has replaced, or a cancel cut off."""
 
 
 class UnprovenError(InvalidRequestError):

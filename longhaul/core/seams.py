@@ -24,7 +24,8 @@ class Descent(Protocol):
         """A message's request, with the inputs of a join, if its lineage may enter the job's row.
 
         Raises:
-            SupersededError: what led to it has run again since, and leads to it once more.
+            SupersededError: what led to it has run again since, and leads to it once more; or was
+                cancelled.
             UnprovenError: nothing led to this job, or the id is kept for a job that follows.
             InvalidRequestError: too many fan-outs led to it, or inputs of the join are no longer
                 known.

@@ -136,7 +136,10 @@ class DescentCheck:
         if parent is None or not self._may_lead_to(parent, stage):
             return False
         _require_latest(lineage.run, parent.run)
-        return is_child(lineage, job_id, stage, parent)
+        follows = is_child(lineage, job_id, stage, parent)
+        if follows and parent.cut_off:  # and another function had begun to send what follows
+            raise SupersededError(["lineage: the job that led to this one was cancelled since"])
+        return follows
 
     def _may_lead_to(self, parent: Lease, stage: Stage) -> bool:
         """Whether the parent's stage leads to this one, or did when an attempt of it was claimed.

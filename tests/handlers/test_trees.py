@@ -1,6 +1,7 @@
 """Trees as they grow, with the real handlers."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -150,6 +151,22 @@ def test_what_came_later_of_a_cancelled_tree_ends_without_a_mark_of_its_own(
     rows = dispatched(stack, fetch, context)
     assert [row.state for row in rows].count(State.RUNNING) == 0
     assert walked(stack, root).has_ended
+
+
+def test_what_a_settle_that_hung_sends_after_the_cancel_never_starts(
+    stack: Stack, context: Context
+) -> None:
+    root = stack.claim()
+    commit(stack, root, {"fetch": requests(2)}, seal="s" * 32)
+    stack.aws.clock.advance(5)
+    Canceller(stack.parts.leases, stack.parts.finisher).cancel("main", root.job_id)
+    assert settled(root, context) == "SUCCEEDED"
+    fetch = stack.settings.stage("fetch")
+    before_the_cancel = replace(stack.load(root.key), cut_off=False)
+    assert not list(stack.parts.finisher.follow_ons.send(before_the_cancel))
+
+    assert dispatched(stack, fetch, context) == []
+    assert jobs_in(stack, fetch) == stack.dead_letters(fetch) == []
 
 
 def test_a_job_that_has_committed_is_not_stopped_and_nothing_follows_it(
