@@ -73,13 +73,15 @@ class Families:
         return None if has_none and not self._has_emitted(key) else self._seen.job_of(key).fan_out
 
     def groups_of(self, key: str) -> list[dict[str, object]]:
-        """The groups in which the follow-on was sent first; none of a job that a producer sent."""
+        """The groups in which the follow-on was sent; none of a job that a producer sent."""
         if key not in self._place:
             return []
         parent, place = self._place[key]
-        found: list[dict[str, object]] = self.followed[parent][place][key].request["lineage"][
-            "groups"
-        ]
+        first = self.followed[parent][place][key]
+        # What an earlier run of its parent has sent may still run.
+        claimed = self._seen.sent.get(self._seen.rows.get(key, {}).get("message_id", {}).get("S"))
+        runs = claimed if claimed is not None and claimed.parent == parent else first
+        found: list[dict[str, object]] = runs.request["lineage"]["groups"]
         return found
 
     def collected(self, key: str, join: str, led_by: int = 0) -> Iterator[str | None]:
@@ -90,7 +92,7 @@ class Families:
         """
         success = self._seen.success_of(key)
         is_old = success and self._seen.led_by.get(success[:2], 0) < led_by
-        if success is None or is_old or self._is_cut_off(key):
+        if success is None or is_old or self.is_cut_off(key):
             yield None
             return
         stage = _stage(key)
@@ -148,7 +150,7 @@ class Families:
         The last member sends the join. With `once_finished` the join may be missing while another
         member still owes something, since that one may be about to send it.
         """
-        if self._is_cut_off(key):
+        if self.is_cut_off(key):
             return None if self._was_cancelled(key) else f"{key} was cut off and never cancelled"
         settings, stage = self._seen.world.settings, _stage(key)
         after = self._shape.after(stage)
@@ -186,8 +188,10 @@ class Families:
             return f"the join {join} of {opener} was not sent"
         return None
 
-    def _is_cut_off(self, key: str) -> bool:
-        return "cut_off" in self._seen.rows.get(key, {})
+    def is_cut_off(self, key: str) -> bool:
+        """Whether nothing follows from its latest success, because of a cancel."""
+        success = self._seen.success_of(key)
+        return success is not None and success[:2] in self._seen.cut_off
 
     def _was_cancelled(self, key: str) -> bool:
         row = self._seen.rows[key]

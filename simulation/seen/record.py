@@ -45,6 +45,7 @@ class Seen:
     # Manifests that were put, by prefix.
     puts: dict[str, list[tuple[datetime, Token]]] = field(default_factory=lambda: defaultdict(list))
     voided: set[Token] = field(default_factory=set)
+    cut_off: set[tuple[str, int]] = field(default_factory=set)  # key and run
     started: dict[str, Token] = field(default_factory=dict)  # by execution ARN
     attempts: SeenAttempts = field(default_factory=SeenAttempts)
     latest: dict[str, int] = field(default_factory=dict)  # attempt by key
@@ -177,7 +178,8 @@ class Seen:
             for each in self.attempts.of(key)
             if each.token in self.committed and work in (None, each.work)
         ]
-        shown = filter(self.shows, committed)  # earlier ones may be void
+        # A void one may show: what would have told it from others was gone, and it runs again.
+        shown = (each for each in committed if each not in self.voided and self.shows(each))
         return max(shown, key=self.committed.__getitem__, default=None)
 
     def note_switched(self, token: Token, place: str) -> None:

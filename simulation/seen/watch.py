@@ -209,6 +209,8 @@ class Watch:
         self._note_commit(before, item)
         if "retry_at" in item and "receipt_handle" in item:
             self.seen.retry_at[Token.of(item)] = time_in(item, "retry_at")
+        if "cut_off" in item:
+            self.seen.cut_off.add((key[0], int(item["run"]["N"])))
         self._note_led_by(key[0], item)
         self._note_message(key[0], before, item)
         self._note_end(key[0], item)

@@ -18,6 +18,7 @@ _RIGHTS = "outage:rights"
 _OF_EMR = frozenset({"no vCPU", "stopping"})  # come about by themselves
 # How a runner names its own end.
 _OWN_ENDS = frozenset(code.name.lower() for code in ExitCode)
+_MINUTE_S = 60.0
 _FULL = frozenset({"oom_killed", "oom_in_jvm"})
 # Its time was up, or it was given up, before that was known.
 _OTHERWISE_ENDED = frozenset({"timed_out", "stalled"})
@@ -125,7 +126,8 @@ def waits_for_executors(seen: Seen, row: Row, token: Token) -> str | None:
     faults = seen.world.injector.fired_since(attempt.started_at)
     if _is_stopped(seen) or seen.redriven or any(each.kind not in _OF_EMR for each in faults):
         return None
-    if kind not in ("failed", "interrupted", "stalled"):
+    # By a clock that is minutes wrong a runner's last report is too old.
+    if kind not in ("failed", "interrupted", "stalled") or seen.world.plan.mix.skew_s > _MINUTE_S:
         return None
     waiting = [each.host.name for each in attempt.containers if each.waits_for_executors]
     return f"{waiting[0]} waits for executors, and its attempt ends as {kind}" if waiting else None

@@ -134,6 +134,7 @@ def every_job_has_ended(seen: Seen, _: None) -> str | None:
         if sent.work is None or seen.asked.is_cancelled(sent) or sent.key in seen.purged_keys:
             continue
         is_led_on = any(each.leads_on_from(sent) for each in seen.sent_by_key[sent.key])
+        is_led_on = is_led_on or seen.families.is_cut_off(sent.parent or "")  # and was sent late
         is_published = seen.success_of(sent.key, sent.work) is not None
         if not (is_published or seen.letters_of(sent) or is_led_on):
             return f"{_described(seen, sent.message.id)} came to nothing"

@@ -37,6 +37,8 @@ def sent_as_emitted(seen: Seen, sent: Sent) -> str | None:
     success = seen.success_of(sent.parent)
     if place not in families.places(sent.parent) or success is None:
         return f"{sent.parent} emitted no {sent.job}"
+    if sent.message.id in seen.reruns and sent.led_by < success.run:
+        return None  # a person runs it again while what the later run of its parent sent waits
     fan_out = families.fan_out(sent.parent)
     own = {
         "of": sent.parent,

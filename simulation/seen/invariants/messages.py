@@ -9,6 +9,7 @@ from longhaul.core.descent import is_child_id
 from simulation.seen.checks import invariant
 from simulation.seen.record import Seen
 from simulation.seen.sightings import DeadLetter, Sent
+from simulation.worlds.stages import JOINS
 
 _PLATFORM_FAULTS_MAY_END_A_JOB = 20
 _LONGEST_INVOCATION = timedelta(seconds=90)
@@ -25,7 +26,7 @@ _NEVER_DRAWN = ("internal_error", "incomplete_join", "unsendable")
 )
 def deleted_for_a_reason(seen: Seen, sent: Sent) -> str | None:
     what = f"message {sent.message.id} of {sent.key}, work {sent.work}"
-    if seen.letters_of(sent):
+    if seen.letters_of(sent) or seen.asked.is_cancelled(sent):
         return None
     if sent.work is None:
         if _has_copy(seen, sent):  # which gets the dead letter
@@ -36,11 +37,12 @@ def deleted_for_a_reason(seen: Seen, sent: Sent) -> str | None:
             return None  # nobody knows any more that the earlier run had not led to it
         return f"{what}, which can never run, was deleted without a dead letter"
     published = seen.success_of(sent.key, sent.work) is not None
-    if seen.asked.is_cancelled(sent) or (
-        published and seen.families.unsent(sent.key, once_finished=True) is None
-    ):
+    if published and seen.families.unsent(sent.key, once_finished=True) is None:
         return None
     if any(other.work == sent.work for other in seen.live_by_key[sent.key].values()):
+        return None
+    # A later run leads to it again, once all is there; and a cancel cut off what is sent late.
+    if _joins_an_earlier_run(seen, sent) or seen.families.is_cut_off(sent.parent or ""):
         return None
     if sent.key in seen.purged_keys | seen.late_keys and sent.key in seen.open_rows:
         # The message that it doubles was purged, or was deleted before the claim that names it. The
@@ -48,6 +50,14 @@ def deleted_for_a_reason(seen: Seen, sent: Sent) -> str | None:
         return None
     why = seen.families.unsent(sent.key) if published else "nothing of it is published"
     return f"{what} was deleted, and {why}"
+
+
+def _joins_an_earlier_run(seen: Seen, sent: Sent) -> bool:
+    if sent.parent is None or sent.stage not in JOINS:
+        return False
+    opener = sent.request["lineage"]["groups"][-1]
+    success = seen.success_of(opener["of"])
+    return success is not None and success.run > opener["run"]
 
 
 @invariant("S8", "mapping deletes", "the mapping never deletes the message of a job that runs")

@@ -76,6 +76,9 @@ def dead_work_does_not_start(seen: Seen, before: Row | None, row: Row) -> str | 
     if _is_refused(before):
         return None  # it ended nothing but itself
     sent = seen.sent[row["message_id"]["S"]]
+    last = seen.sent.get(before["message_id"]["S"])
+    if last is not None and sent.leads_on_from(last):
+        return None  # what led to it had run again meanwhile
     early = time_in(before, "settled_at") - seen.asked.at(sent)
     if early <= DOUBT:
         return None

@@ -32,7 +32,10 @@ def ended_before_told(seen: Seen, event: dict[str, Any]) -> str | None:
 
 
 def _sent_again(seen: Seen, event: dict[str, Any], item: Mapping[str, Any]) -> str | None:
-    """Key of a job that a command had noted to have sent again, and whose message is to run."""
+    """Key of a job that a command had noted to have sent again, and whose message is to run.
+
+    Of a rerun by hand nothing is noted: what it comes after has ended, and is told.
+    """
     if int(item["ends"]["N"]) != event["sequence"]:
         return None  # more was noted since the look
     for text in item.get("again_values", {"SS": ()})["SS"]:
@@ -42,7 +45,9 @@ def _sent_again(seen: Seen, event: dict[str, Any], item: Mapping[str, Any]) -> s
             continue
         died_at = seen.asked.died.get((key, int(row["run"]["N"])), seen.began_at)
         for sent in seen.live_by_key[key].values():
-            if sent.at > died_at + seen.asked.doubt and not seen.asked.is_cancelled(sent):
+            is_by_hand = sent.message.id in seen.reruns
+            is_later = sent.at > died_at + seen.asked.doubt
+            if is_later and not (is_by_hand or seen.asked.is_cancelled(sent)):
                 return key
     return None
 
