@@ -218,6 +218,7 @@ class Watch:
         self.seen.stored.note_row(before, item)
         self.seen.check("row written", before, item)
         if state_before == "RUNNING" != state:
+            self.seen.attempts[Token.of(item)].ended_as = item["last_class"]["S"]
             self.seen.check("attempt ended", item, Token.of(item))
 
     def _note_commit(self, before: Row | None, item: Row) -> None:
