@@ -27,6 +27,7 @@ from longhaul.core.settlement import after_verdict, with_task
 from longhaul.core.store.records import BATCH_GET
 from longhaul.core.verdict import Evidence, OutcomeClass, Verdict
 from longhaul.engines.listed import ENGINES
+from longhaul.pipelines.follow_ons import replaced
 from longhaul.wiring import Wiring
 from simulation.aws.clock import VirtualClock
 from simulation.aws.cloud import FakeAws
@@ -250,9 +251,13 @@ class World:
         return after
 
     def succeed(self, row: Lease, output: CommittedOutput = OUTPUT, *, owes: bool = False) -> Lease:
-        """End a running job that has written this."""
+        """End a running job that has written this; if it owes nothing, its joins have it."""
         committed = self.parts.leases.report(transitions.commit(row.id, output))
-        return self.end(committed, OutcomeClass.SUCCEEDED, owes=owes)
+        ended = self.end(committed, OutcomeClass.SUCCEEDED, owes=owes)
+        emitted = {stage: [{}] * count for stage, count in (output.emitted or {}).items()} or None
+        for each in () if owes else replaced(ended, emitted, self.settings):
+            self.parts.joins.note_success(each, self.clock.now())
+        return ended
 
     def interrupt(self) -> None:
         """Ctrl-C in the next sleep."""

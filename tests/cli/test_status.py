@@ -7,14 +7,13 @@ import pytest
 from longhaul.cli.page.listing import BoardReader
 from longhaul.cli.target import Target
 from longhaul.core import transitions
-from longhaul.core.descent import Lineage, child_id
 from longhaul.core.lease import Owed, State
 from longhaul.core.message import Message
 from longhaul.core.verdict import OutcomeClass
 from longhaul.saved.record import record_ref
 from tests.builders import BODY, OUTPUT, QUEUE_URL
 from tests.cli.conftest import World
-from tests.cli.page.scenes import started, three_stages
+from tests.cli.page.scenes import member_id, member_of, started, three_stages
 
 
 def ids(output: str) -> list[str]:
@@ -257,10 +256,12 @@ def test_the_tree_of_a_fan_out_shows_its_members_and_counts_queued_ones(
     clean = world.settings.stages[1]
     row = world.claim("year", opens=("total",))
     root = world.succeed(row, replace(OUTPUT, emitted={"clean": 40}))
-    lineage = Lineage(root=root.key, parent=root.key, run=root.run)
-    members = [child_id(root.key, "clean", root.key, n) for n in range(40)]
-    first, second, _ = (world.claim(each, of=clean, lineage=lineage) for each in members[:3])
-    world.end(first, OutcomeClass.SUCCEEDED)
+    members = [member_id(root, n) for n in range(40)]
+    first, second, _ = (
+        world.claim(each, of=clean, lineage=member_of(root, n, 40))
+        for n, each in enumerate(members[:3])
+    )
+    world.succeed(first)
     world.end(second, OutcomeClass.PERMANENT, "no such column: month")
     shown = [
         line.split("\t") for line in world.run("status", "year").stdout.splitlines() if "\t" in line

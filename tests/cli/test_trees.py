@@ -11,10 +11,9 @@ from longhaul.core.descent import Lineage, child_id
 from longhaul.core.lease import Lease, State
 from longhaul.core.store.leases import DynamoLeases
 from longhaul.core.verdict import OutcomeClass
-from longhaul.pipelines.follow_ons import place_behind, replaced
 from tests.builders import BUCKET, OUTPUT, stage, there
 from tests.cli.conftest import World
-from tests.cli.page.scenes import three_stages
+from tests.cli.page.scenes import member_of, three_stages
 
 CLEAN = stage(name="clean")
 
@@ -28,10 +27,7 @@ def tree(world: World) -> World:
 
 
 def succeed(world: World, row: Lease, emits: int = 0) -> None:
-    emitted = {"clean": [{}] * emits} if emits else None
-    output = replace(OUTPUT, emitted={"clean": emits} if emits else None)
-    for each in replaced(world.succeed(row, output), emitted, world.settings):
-        world.parts.joins.note_success(each, world.clock.now())
+    world.succeed(row, replace(OUTPUT, emitted={"clean": emits} if emits else None))
 
 
 def reread(world: World, row: Lease) -> Lease:
@@ -45,9 +41,7 @@ def child(world: World, n: int | str, name: str = "clean") -> str:
 
 def member(world: World, n: int) -> Lease:
     root = world.parts.leases.load("main#year")
-    run = root.run if root else 0
-    groups = (place_behind(root, n, 3),) if root else ()
-    lineage = Lineage(root="main#year", parent="main#year", run=run, groups=groups)
+    lineage = member_of(root, n, 3) if root else Lineage(root="main#year", parent="main#year")
     return world.claim(child(world, n), CLEAN, lineage=lineage)
 
 

@@ -114,7 +114,7 @@ def test_an_error_is_logged_with_its_class_and_frames_and_without_its_text(
     (line,) = log
     assert line["message"] == "this message stays in the queue"
     assert "QuotingError" in line["exception"]
-    assert "batch.py" in line["exception"]
+    assert "dispatch.py" in line["exception"]
     assert ("ValueError" in line["exception"]) is (cause is not None)
     assert "hunter2" not in json.dumps(line)
 

@@ -10,6 +10,7 @@ from longhaul.core.lease import CommittedOutput, Lease, State
 from longhaul.core.verdict import OutcomeClass
 from longhaul.engines.fargate.ends import FARGATE
 from longhaul.operations.cancel import Canceller
+from longhaul.pipelines.follow_ons import place_behind
 from tests.builders import OUTPUT, stage
 from tests.cli.conftest import World
 
@@ -97,15 +98,19 @@ def member_id(root: Lease, n: int) -> str:
     return child_id(root.key, "clean", root.key, n)
 
 
+def member_of(root: Lease, n: int, size: int) -> Lineage:
+    groups = (place_behind(root, n, size),)
+    return Lineage(root=root.key, parent=root.key, run=root.run, groups=groups)
+
+
 def tree(
     world: World, jobs: int, begun: int, label: str | None = None, name: str = "year"
 ) -> Lease:
     """A root that emitted `jobs`, of which `begun` have a row: every 7th died, every 5th runs."""
     row = world.claim(name, opens=("total",), label=label)
     root = world.succeed(row, replace(OUTPUT, emitted={"clean": jobs}))
-    lineage = Lineage(root=root.key, parent=root.key, run=root.run)
     for n in range(begun):
-        of = world.settings.stages[1]
+        of, lineage = world.settings.stages[1], member_of(root, n, jobs)
         member = world.claim(member_id(root, n), of, lineage=lineage, label=label)
         if n % 7 == 3:
             world.end(member, OutcomeClass.PERMANENT, EVIL)
@@ -214,8 +219,7 @@ def hourly(world: World, hours: int, parts: int) -> None:
         of = Lineage(root=root.key, parent=root.key, run=root.run)
         dies, runs = n % 13 == 5, n + 1 == hours
         for part in range(parts):
-            group = Group(of=root.key, run=root.run, n=part, size=parts)
-            lineage = of.model_copy(update={"groups": (group,)})
+            lineage = member_of(root, part, parts)
             given |= {"first_sent_at": world.clock.now(), "lineage": lineage}
             row = started(world, world.claim(member_id(root, part), clean, **given), 0.2 * part)
             world.clock.advance(400 + 70 * part)
