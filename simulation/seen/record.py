@@ -87,6 +87,7 @@ class Seen:
     purged_keys: set[str] = field(default_factory=set)
     # Claimed with a message that was deleted meanwhile.
     late_keys: set[str] = field(default_factory=set)
+    once_late: set[str] = field(default_factory=set)  # at any time
     violated: Violated | None = None
     # Attempts, by the token in the names of their files.
     texts: dict[str, Token] = field(default_factory=dict)

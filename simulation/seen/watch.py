@@ -259,6 +259,7 @@ class Watch:
             self.seen.late_keys.discard(key)
         elif message_id is not None:
             self.seen.late_keys.add(key)
+            self.seen.once_late.add(key)
 
     def _note_end(self, key: str, item: Row) -> None:
         state, run = item["state"]["S"], int(item["run"]["N"])

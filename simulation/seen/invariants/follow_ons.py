@@ -81,8 +81,9 @@ def join_is_whole(seen: Seen, sent: Sent) -> str | None:
     if sent.parent is None or sent.stage not in JOINS:
         return None
     families, shape = seen.families, SHAPES[seen.world.plan.shape]
-    # A person may run it again while a job that it waits for does.
-    if not families.opens(sent.parent, sent.stage) or sent.message.id in seen.reruns:
+    # A person may run it again, or it be copied as it was, while a job that it waits for does.
+    is_as_before = sent.message.id in seen.reruns or sent.renews is not None
+    if is_as_before or not families.opens(sent.parent, sent.stage):
         return None
     if families.opener_of(sent.parent, sent.stage) != sent.parent:
         return f"{sent.key} joins {sent.parent}, which is no {shape.openers[sent.stage]}"

@@ -39,7 +39,7 @@ def retried_soon(seen: Seen, token: Token) -> str | None:
     fired = len(seen.world.injector.fired_since(before[-1].started_at - _A_CALL))
     if fired > 1 or token.key in seen.purged_keys or seen.redriven or _is_out_for_long(seen):
         return None
-    if seen.retired:
+    if seen.retired or token.key in seen.once_late:  # the sweeper misses the message, hours later
         return None
     allowed_s = _BACKOFF_S + _SLACK_S + (_UNSEEN_S if fired else 0)
     allowed_s += _VOID_S if before[-1].token in seen.voided else 0
