@@ -110,7 +110,7 @@ class SeenAttempt:
     containers: list[JobProcess] = field(default_factory=list)
     ended_at: datetime | None = None
     is_placed: bool = False  # a task of it came to be
-    ended_as: str | None = None  # the class of its end
+    is_settled: bool = True  # by its first settle, which hears of its task
 
     @property
     def faults_of_job(self) -> frozenset[str]:

@@ -1,6 +1,7 @@
 """What is seen of a world, as it happens: each thing is noted in its record, and checked."""
 
 import json
+import re
 from collections.abc import Mapping
 from functools import partial
 from hashlib import sha256
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from longhaul.core.message import AGAIN, RENEWS
 from simulation.aws.ecs.client import Task
-from simulation.aws.platform.hosts import Host
+from simulation.aws.platform.hosts import Host, current_host
 from simulation.aws.platform.job_process import JobProcess, attempt_in
 from simulation.aws.service import Call
 from simulation.aws.sqs.queues import Message
@@ -218,7 +219,9 @@ class Watch:
         self.seen.stored.note_row(before, item)
         self.seen.check("row written", before, item)
         if state_before == "RUNNING" != state:
-            self.seen.attempts[Token.of(item)].ended_as = item["last_class"]["S"]
+            host = current_host()
+            is_own = host is None or re.fullmatch("settle@.*#1", host.name) is not None
+            self.seen.attempts[Token.of(item)].is_settled = is_own
             self.seen.check("attempt ended", item, Token.of(item))
 
     def _note_commit(self, before: Row | None, item: Row) -> None:

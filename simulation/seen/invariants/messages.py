@@ -146,9 +146,8 @@ def dead_for_its_own_faults(seen: Seen, letter: DeadLetter) -> str | None:
     if is_kept or is_untold or any("permanent" in each.faults_of_job for each in faults):
         return None
     # Who ends an attempt whose settle was lost cannot know that it had no task.
-    unsettled = {"interrupted"} if seen.world.injector.fired else set[str]()
     placed_n = sum(
-        each.token.run == run and (each.is_placed or each.ended_as in unsettled)
+        each.token.run == run and (each.is_placed or not each.is_settled)
         for each in seen.attempts.of(key)
     )
     is_given_up = kind in ("refused", "not_placed") and _has_waited_for_a_week(seen, key, run)
