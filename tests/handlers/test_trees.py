@@ -153,22 +153,6 @@ def test_what_came_later_of_a_cancelled_tree_ends_without_a_mark_of_its_own(
     assert walked(stack, root).has_ended
 
 
-def test_what_a_settle_that_hung_sends_after_the_cancel_never_starts(
-    stack: Stack, context: Context
-) -> None:
-    root = stack.claim()
-    commit(stack, root, {"fetch": requests(2)}, seal="s" * 32)
-    stack.aws.clock.advance(5)
-    Canceller(stack.parts.leases, stack.parts.finisher).cancel("main", root.job_id)
-    assert settled(root, context) == "SUCCEEDED"
-    fetch = stack.settings.stage("fetch")
-    before_the_cancel = replace(stack.load(root.key), cut_off=False)
-    assert not list(stack.parts.finisher.follow_ons.send(before_the_cancel))
-
-    assert dispatched(stack, fetch, context) == []
-    assert jobs_in(stack, fetch) == stack.dead_letters(fetch) == []
-
-
 def test_a_job_that_has_committed_is_not_stopped_and_nothing_follows_it(
     stack: Stack, context: Context
 ) -> None:
@@ -180,8 +164,15 @@ def test_a_job_that_has_committed_is_not_stopped_and_nothing_follows_it(
     fixed = read_request(body(job_id=root.job_id, params={"round": True}))
     assert conflicts(Awaited(root.key, fixed.fingerprint(), row))
     assert settled(root, context) == "SUCCEEDED"
-    assert dispatched(stack, stack.settings.stage("fetch"), context) == []
+    fetch = stack.settings.stage("fetch")
+    assert dispatched(stack, fetch, context) == []
     assert walked(stack, root).has_ended
+
+    # What a settle that had begun before the cancel, and hung, sends now never starts.
+    before_the_cancel = replace(stack.load(root.key), cut_off=False)
+    assert not list(stack.parts.finisher.follow_ons.send(before_the_cancel))
+    assert dispatched(stack, fetch, context) == []
+    assert jobs_in(stack, fetch) == stack.dead_letters(fetch) == []
 
 
 @pytest.mark.parametrize("has_lineage", [False, True])
